@@ -1,0 +1,1 @@
+//! The performance harness: straight JetStream beside Keywork, in one run.

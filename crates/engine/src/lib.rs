@@ -1,0 +1,1 @@
+//! Sessions, dispatch, leases, retry and dead letters: no wire types.

@@ -1,0 +1,1 @@
+//! A real nats-server for a test, or three of them.

@@ -1,0 +1,1 @@
+//! Keywork's client and worker for Rust.

@@ -1,0 +1,3 @@
+//! The `keywork` command.
+
+fn main() {}
