@@ -143,13 +143,21 @@ impl Jobs {
     }
 
     /// Offers a new job and waits for the answer.
-    pub async fn submit_now(&self, subject: String, job: &Job, dedupe: Option<String>) -> Published {
+    pub async fn submit_now(
+        &self,
+        subject: String,
+        job: &Job,
+        dedupe: Option<String>,
+    ) -> Published {
         let mut headers = codec::encode(job, false);
         if let Some(id) = dedupe {
             headers.insert(header::MSG_ID, id);
         }
         let (publishing, payload) = (self.nats.publishing(), job.payload.clone());
-        publishing.request(subject, Some(headers), payload, ANSWER_WITHIN).await.published()
+        publishing
+            .request(subject, Some(headers), payload, ANSWER_WITHIN)
+            .await
+            .published()
     }
 
     /// Acknowledges a delivery; the answer is a [`crate::Reply::acked`].
