@@ -1,5 +1,7 @@
 //! The Keywork service: the wire's side of it. `main.rs` is the command.
 
+pub mod embedded;
+
 /// The contract as generated from `proto/`.
 pub mod proto {
     #![expect(
