@@ -1,8 +1,17 @@
 //! The Keywork service: the wire's side of it. `main.rs` is the command.
 
+pub mod embedded;
+
 /// The contract as generated from `proto/`.
 pub mod proto {
-    #![expect(clippy::all, reason = "generated from proto/")]
+    #![expect(
+        clippy::all,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        clippy::missing_errors_doc,
+        clippy::too_many_lines,
+        reason = "generated from proto/"
+    )]
     tonic::include_proto!("keywork.v1");
 
     /// The descriptor set, for reflection.
