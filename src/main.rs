@@ -1,6 +1,6 @@
 //! The `keywork` command.
 
-use std::process::ExitCode;
+use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use keywork::{config::ServeArgs, serve};

@@ -230,6 +230,7 @@ fn lease(engine: &Engine, queue: &Arc<Queue>, deliveries: Vec<Delivery>) -> Vec<
             delivery.stored.sequence,
             Lease {
                 session: session.id,
+                worker: session.worker.clone(),
                 token: token.clone(),
                 consumer_sequence: delivery.consumer_sequence,
                 deadline,
