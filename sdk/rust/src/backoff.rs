@@ -49,7 +49,9 @@ mod tests {
     #[test]
     fn the_first_wait_after_a_success_is_short() {
         let mut backoff = Backoff::default();
-        (0..20).for_each(|_| drop(backoff.next()));
+        for _ in 0..20 {
+            backoff.next();
+        }
         backoff.reset();
         assert!(backoff.next() <= SHORTEST * 2);
     }

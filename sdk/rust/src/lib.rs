@@ -12,7 +12,7 @@
 //! client.submit(Submit::new("reconcile", "cluster-eu-1").payload("v1")).await?;
 //!
 //! Worker::builder(client, ["reconcile"])
-//!     .build(|_context, job| async move {
+//!     .build_fn(|_context, job| async move {
 //!         tracing(&job.key);
 //!         Ok(())
 //!     })
@@ -29,6 +29,7 @@ pub mod errors;
 pub mod job;
 pub mod raw;
 mod tasks;
+pub mod testing;
 mod wire;
 pub mod worker;
 

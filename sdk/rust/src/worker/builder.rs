@@ -8,11 +8,11 @@ use std::{
 use uuid::Uuid;
 
 use super::{
-    Event, Interceptor, Shared, Worker, driver,
+    Context, Event, Interceptor, Shared, Worker, driver,
     event::{Counters, OnEvent},
-    handler::{Chain, Handler},
+    handler::{Chain, Handler, HandlerResult},
 };
-use crate::{Client, raw};
+use crate::{Client, Job, raw};
 
 /// A queue that a worker serves, and its share of the worker against its other queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,15 @@ impl WorkerBuilder {
     pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
         self.interceptors.push(Arc::new(interceptor));
         self
+    }
+
+    /// Makes the worker from a closure: like [`WorkerBuilder::build`], and the closure's arguments need no types.
+    pub fn build_fn<F, Fut>(self, handler: F) -> Worker
+    where
+        F: Fn(Context, Job) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HandlerResult> + Send,
+    {
+        self.build(handler)
     }
 
     /// Makes the worker. Nothing is connected yet.
