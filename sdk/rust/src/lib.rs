@@ -13,14 +13,13 @@
 //!
 //! Worker::builder(client, ["reconcile"])
 //!     .build_fn(|_context, job| async move {
-//!         tracing(&job.key);
+//!         eprintln!("{}, attempt {}", job.key, job.attempt);
 //!         Ok(())
 //!     })
 //!     .run()
 //!     .await?;
 //! # Ok(())
 //! # }
-//! # fn tracing(_: &str) {}
 //! ```
 
 mod backoff;

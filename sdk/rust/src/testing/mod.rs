@@ -8,6 +8,7 @@ mod admin;
 mod answers;
 mod script;
 mod sessions;
+mod settlements;
 mod state;
 mod submits;
 mod work_queue;

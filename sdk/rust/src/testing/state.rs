@@ -13,13 +13,10 @@ use tonic::Status;
 use uuid::Uuid;
 
 use super::{
-    FakeServerBuilder, Script, Seen, SeenSettlement,
+    FakeServerBuilder, Script, Seen,
     answers::{left, wall},
 };
-use crate::{
-    raw::{self, lease_response::Message as Down, settlement::Outcome},
-    wire,
-};
+use crate::raw::{self, lease_response::Message as Down};
 
 /// Attempts of a job that does not say otherwise.
 const ATTEMPTS: u32 = 10;
@@ -33,9 +30,9 @@ pub(super) struct State {
     pub(super) script: Script,
     pub(super) seen: Seen,
     pub(super) queues: BTreeMap<String, Queue>,
-    leases: HashMap<Bytes, Lease>,
+    pub(super) leases: HashMap<Bytes, Lease>,
     /// Tokens whose job ended by their settlement.
-    settled: HashSet<Bytes>,
+    pub(super) settled: HashSet<Bytes>,
     pub(super) sessions: BTreeMap<u64, Session>,
     serial: u64,
 }
@@ -61,12 +58,12 @@ pub(super) struct Entry {
 }
 
 #[derive(Debug)]
-struct Lease {
-    queue: String,
-    key: String,
-    deadline: Instant,
-    session: Option<u64>,
-    worker_id: String,
+pub(super) struct Lease {
+    pub(super) queue: String,
+    pub(super) key: String,
+    pub(super) deadline: Instant,
+    pub(super) session: Option<u64>,
+    pub(super) worker_id: String,
 }
 
 #[derive(Debug)]
@@ -273,7 +270,7 @@ impl State {
     }
 
     /// Ends a lease; its job is neither leased nor ready afterwards.
-    fn take_lease(&mut self, token: &Bytes) -> Option<Lease> {
+    pub(super) fn take_lease(&mut self, token: &Bytes) -> Option<Lease> {
         let lease = self.leases.remove(token)?;
         if let Some(entry) = self.entry(&lease.queue, &lease.key) {
             entry.lease = None;
@@ -283,7 +280,7 @@ impl State {
         Some(lease)
     }
 
-    fn entry(&mut self, queue: &str, key: &str) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, queue: &str, key: &str) -> Option<&mut Entry> {
         self.queues.get_mut(queue)?.jobs.get_mut(key)
     }
 
@@ -340,123 +337,12 @@ impl State {
         (resumed, lost)
     }
 
-    fn hand_back(&mut self, token: &Bytes) {
+    pub(super) fn hand_back(&mut self, token: &Bytes) {
         if let Some(lease) = self.take_lease(token)
             && let Some(queue) = self.queues.get_mut(&lease.queue)
         {
             queue.ready.push_front(lease.key);
         }
-    }
-
-    /// Settles a lease and notes it.
-    pub(super) fn settle(&mut self, settlement: raw::Settlement) -> raw::SettlementResult {
-        let lease = self.leases.get(&settlement.lease_token);
-        let key = lease.map(|lease| lease.key.clone()).unwrap_or_default();
-        let (outcome, error) = described(settlement.outcome.as_ref());
-        let lease_token = settlement.lease_token.clone();
-        let answer = match self.script.settlement_answers.pop_front() {
-            Some(answer) => answer,
-            None => self.settle_truly(settlement),
-        };
-        self.seen.settlements.push(SeenSettlement {
-            key,
-            outcome,
-            error,
-            answer,
-        });
-        raw::SettlementResult {
-            lease_token,
-            outcome: answer.into(),
-            error: None,
-        }
-    }
-
-    fn settle_truly(&mut self, settlement: raw::Settlement) -> raw::SettlementOutcome {
-        let token = settlement.lease_token;
-        let outcome = match settlement.outcome {
-            Some(Outcome::Rerun(_)) | None => return raw::SettlementOutcome::Rejected,
-            Some(outcome) => outcome,
-        };
-        if !self.leases.contains_key(&token) {
-            let twice = self.settled.contains(&token);
-            let (again, lost) = (
-                raw::SettlementOutcome::AlreadySettled,
-                raw::SettlementOutcome::LeaseLost,
-            );
-            return if twice { again } else { lost };
-        }
-        self.settled.insert(token.clone());
-        if matches!(outcome, Outcome::Release(_)) {
-            self.hand_back(&token);
-        } else if let Some(lease) = self.take_lease(&token) {
-            self.end_attempt(&lease, outcome);
-        }
-        raw::SettlementOutcome::Settled
-    }
-
-    fn end_attempt(&mut self, lease: &Lease, outcome: Outcome) {
-        let (queue, key) = (&lease.queue, &lease.key);
-        match outcome {
-            Outcome::Retry(retry) => {
-                let delay = retry.delay.map(wire::to_duration);
-                self.retry(
-                    queue,
-                    key,
-                    delay,
-                    &retry.error,
-                    raw::DeadReason::AttemptsExhausted,
-                );
-            }
-            Outcome::Fail(fail) => self.bury(queue, key, &fail.error, raw::DeadReason::Failed),
-            Outcome::Complete(_) | Outcome::Release(_) | Outcome::Rerun(_) => {
-                self.queues
-                    .get_mut(queue)
-                    .and_then(|queue| queue.jobs.remove(key));
-            }
-        }
-    }
-
-    fn retry(
-        &mut self,
-        queue: &str,
-        key: &str,
-        delay: Option<Duration>,
-        error: &str,
-        reason: raw::DeadReason,
-    ) {
-        let wait = delay.unwrap_or(self.options.retry_delay);
-        let Some(entry) = self.entry(queue, key) else {
-            return;
-        };
-        if entry.job.attempt >= entry.job.max_attempts {
-            return self.bury(queue, key, error, reason);
-        }
-        entry.job.attempt += 1;
-        error.clone_into(&mut entry.job.last_error);
-        entry.job.state = raw::JobState::Retrying.into();
-        entry.due = Some(Instant::now() + wait);
-        if let Some(queue) = self.queues.get_mut(queue) {
-            queue.ready.push_back(key.to_owned());
-        }
-    }
-
-    fn bury(&mut self, queue: &str, key: &str, error: &str, reason: raw::DeadReason) {
-        let dead_id = self.number();
-        let Some(queue) = self.queues.get_mut(queue) else {
-            return;
-        };
-        let Some(mut entry) = queue.jobs.remove(key) else {
-            return;
-        };
-        error.clone_into(&mut entry.job.last_error);
-        entry.job.state = raw::JobState::Dead.into();
-        let dead = raw::DeadJob {
-            dead_id,
-            job: Some(entry.job),
-            reason: reason.into(),
-            died_at: Some(wall()),
-        };
-        queue.dead.insert(dead_id, dead);
     }
 
     /// Takes a lease away from its holder.
@@ -508,16 +394,5 @@ impl State {
                 message: Some(message),
             }));
         }
-    }
-}
-
-fn described(outcome: Option<&Outcome>) -> (&'static str, String) {
-    match outcome {
-        Some(Outcome::Complete(_)) => ("complete", String::new()),
-        Some(Outcome::Retry(retry)) => ("retry", retry.error.clone()),
-        Some(Outcome::Release(_)) => ("release", String::new()),
-        Some(Outcome::Fail(fail)) => ("fail", fail.error.clone()),
-        Some(Outcome::Rerun(_)) => ("rerun", String::new()),
-        None => ("none", String::new()),
     }
 }

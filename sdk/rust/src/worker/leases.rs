@@ -333,3 +333,106 @@ impl Drop for Leases {
 pub(crate) fn fence(asked: Instant, left: Duration, margin: Duration) -> Instant {
     asked + left.saturating_sub(margin)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A table with one waiting lease whose fence is ten seconds after the start.
+    fn one(start: Instant) -> (Leases, LeaseId) {
+        let mut leases = Leases::default();
+        let job = Job {
+            key: "k".to_owned(),
+            ..Job::default()
+        };
+        let id = leases.insert(Bytes::from_static(b"token"), 0, job, start + 10 * SECOND);
+        (leases, id)
+    }
+
+    fn terms(grace: Option<Duration>) -> [Terms; 1] {
+        [Terms {
+            lease_duration: 15 * SECOND,
+            disconnect_grace: grace,
+        }]
+    }
+
+    #[test]
+    fn a_fence_counts_from_when_the_question_was_sent() {
+        let start = Instant::now();
+        assert_eq!(fence(start, 15 * SECOND, SECOND), start + 14 * SECOND);
+        assert_eq!(fence(start, SECOND, 2 * SECOND), start);
+    }
+
+    #[test]
+    fn a_fence_only_moves_forward() {
+        let start = Instant::now();
+        let (mut leases, id) = one(start);
+        leases.extend(id, start, 5 * SECOND, SECOND);
+        assert!(
+            leases
+                .fenced(&terms(None), None, start + 9 * SECOND)
+                .0
+                .is_empty()
+        );
+        leases.extend(id, start + 5 * SECOND, 15 * SECOND, SECOND);
+        assert!(
+            leases
+                .fenced(&terms(None), None, start + 18 * SECOND)
+                .0
+                .is_empty()
+        );
+        assert_eq!(
+            leases.fenced(&terms(None), None, start + 19 * SECOND).0,
+            [id]
+        );
+    }
+
+    #[test]
+    fn the_next_fence_is_told() {
+        let start = Instant::now();
+        let (leases, _) = one(start);
+        assert_eq!(
+            leases.fenced(&terms(None), None, start).1,
+            Some(start + 10 * SECOND)
+        );
+    }
+
+    #[test]
+    fn a_disconnect_grace_brings_the_fence_nearer_only_while_the_stream_is_broken() {
+        let start = Instant::now();
+        let (leases, id) = one(start);
+        let terms = terms(Some(SECOND));
+        let broke = Some(start + 2 * SECOND);
+        assert!(leases.fenced(&terms, None, start + 4 * SECOND).0.is_empty());
+        assert_eq!(leases.fenced(&terms, broke, start + 4 * SECOND).0, [id]);
+    }
+
+    #[test]
+    fn a_settlement_under_way_is_not_fenced_and_not_lost() {
+        let start = Instant::now();
+        let (mut leases, id) = one(start);
+        assert!(leases.give_back(id));
+        assert!(
+            leases
+                .fenced(&terms(None), None, start + 60 * SECOND)
+                .0
+                .is_empty()
+        );
+        assert!(leases.lose(id, CancelReason::LeaseLost, start).is_none());
+        assert!(leases.settled(id).is_some());
+        assert!(leases.is_empty());
+    }
+
+    #[test]
+    fn a_name_of_a_lease_is_not_used_again() {
+        let start = Instant::now();
+        let (mut leases, old) = one(start);
+        leases.lose(old, CancelReason::LeaseLost, start);
+        let job = Job::default();
+        let new = leases.insert(Bytes::from_static(b"other"), 0, job, start);
+        assert_ne!(old, new);
+        assert!(leases.get(old).is_none());
+    }
+}

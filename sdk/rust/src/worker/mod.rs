@@ -14,6 +14,7 @@ mod leases;
 mod link;
 mod outbox;
 mod run_one;
+mod sending;
 mod session;
 mod stop;
 
