@@ -18,6 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .file_descriptor_set();
     let out = PathBuf::from(env::var("OUT_DIR")?).join("keywork_descriptor.bin");
     fs::write(&out, prost::Message::encode_to_vec(&descriptors))?;
-    tonic_prost_build::configure().bytes(".").compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        .compile_fds(descriptors)?;
     Ok(())
 }

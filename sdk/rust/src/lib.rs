@@ -35,4 +35,5 @@ pub mod worker;
 pub use client::{Client, Submit};
 pub use errors::Error;
 pub use job::{Job, SubmitOutcome};
+pub use uuid::Uuid;
 pub use worker::{Context, Handler, Worker};

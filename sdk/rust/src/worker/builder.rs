@@ -50,6 +50,7 @@ pub struct WorkerBuilder {
     queues: Vec<Subscription>,
     concurrency: usize,
     shutdown_grace: Duration,
+    cancel_grace: Duration,
     worker_id: String,
     interceptors: Vec<Arc<dyn Interceptor>>,
     on_event: Option<OnEvent>,
@@ -62,6 +63,7 @@ impl WorkerBuilder {
             queues,
             concurrency: 16,
             shutdown_grace: Duration::from_secs(25),
+            cancel_grace: Duration::from_secs(1),
             worker_id: format!("rust-{}", Uuid::new_v4()),
             interceptors: Vec::new(),
             on_event: None,
@@ -80,6 +82,14 @@ impl WorkerBuilder {
     #[must_use]
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
+        self
+    }
+
+    /// How long a handler may take to end after it was cancelled because the worker stops, before it is dropped.
+    /// Default: 1 s.
+    #[must_use]
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = grace;
         self
     }
 
@@ -124,6 +134,7 @@ impl WorkerBuilder {
             queues: queues.collect(),
             concurrency: self.concurrency,
             shutdown_grace: self.shutdown_grace,
+            cancel_grace: self.cancel_grace,
             worker_id: self.worker_id,
             chain: Chain::new(self.interceptors, handler),
             on_event: self.on_event,

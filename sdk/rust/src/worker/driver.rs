@@ -24,7 +24,7 @@ use super::{
     link::{Link, LinkEvent},
     outbox::Outbox,
     run_one::{Finished, Report, run_one},
-    stop::{AFTER_CANCEL, FLUSH_WITHIN, Order, Stop, Stopper},
+    stop::{FLUSH_WITHIN, Order, Stop, Stopper},
 };
 use crate::{backoff::Backoff, tasks};
 
@@ -285,7 +285,7 @@ impl Driver {
             Stop::Draining { .. } => {
                 self.leases.cancel_all(CancelReason::WorkerShutdown);
                 self.stop = Stop::Cancelling {
-                    until: now + AFTER_CANCEL,
+                    until: now + self.shared.cancel_grace,
                 };
             }
             Stop::Cancelling { .. } => self.release_all(now),
@@ -316,7 +316,7 @@ impl Driver {
             self.lose(id, CancelReason::LeaseLost, None, now);
         }
         self.stop = Stop::Cancelling {
-            until: now + AFTER_CANCEL,
+            until: now + self.shared.cancel_grace,
         };
     }
 

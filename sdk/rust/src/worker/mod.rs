@@ -58,6 +58,7 @@ pub(crate) struct Shared {
     queues: Vec<raw::QueueSubscription>,
     concurrency: usize,
     shutdown_grace: Duration,
+    cancel_grace: Duration,
     worker_id: String,
     chain: Chain,
     on_event: Option<OnEvent>,

@@ -11,8 +11,6 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How long a handler may take to end after it was told of the shutdown.
-pub(crate) const AFTER_CANCEL: Duration = Duration::from_secs(1);
 /// How long releases and the last settlements may take to be confirmed.
 pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 

@@ -179,3 +179,36 @@ async fn settlements_are_flushed_although_the_stream_breaks_during_the_drain() -
     assert_eq!(scene.server.seen().settled("complete"), ["a"]);
     Ok(())
 }
+
+/// The only test that sends signals: every worker that listens in this process gets them.
+#[tokio::test]
+async fn the_first_signal_drains_and_the_second_releases_everything() -> Tested {
+    let scene = Scene::with_long_leases().await;
+    scene.submit(&["a"]).await;
+    let steps = scene.steps.clone();
+    let worker = scene.builder().build_fn(move |_context, job| {
+        steps.add(Step::Started(job.key));
+        std::future::pending()
+    });
+    let signals = async {
+        scene.until_started(1).await;
+        signal_this_process("TERM");
+        scene
+            .server
+            .until("the drain", |seen| seen.drains == 1)
+            .await;
+        signal_this_process("INT");
+    };
+    let (ended, ()) = tokio::join!(within("the end", worker.run()), signals);
+    assert!(matches!(ended, Err(WorkerError::Forced)), "{ended:?}");
+    assert_eq!(scene.server.seen().settled("release"), ["a"]);
+    Ok(())
+}
+
+fn signal_this_process(name: &str) {
+    let process = std::process::id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-s", name, &process])
+        .status();
+    assert!(sent.is_ok_and(|status| status.success()));
+}
