@@ -14,7 +14,10 @@ fn main() -> ExitCode {
         return code;
     }
     let command = Cli::parse().command;
-    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime.block_on(cli::run(command)),
         Err(error) => {
             eprintln!("failed to start the runtime: {error}");
