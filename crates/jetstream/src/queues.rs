@@ -7,11 +7,12 @@ use bytes::Bytes;
 use keywork_model::{QueueConfig, QueueName, UnixMillis, time::millis};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::{
     api::{self, ApiError, Published, code},
     clock,
-    connect::{ANSWER_WITHIN, Nats},
+    connect::{ANSWER_WITHIN, Nats, REPEAT_FOR},
     jobs::Jobs,
     names::{CONSUMER, header},
 };
@@ -85,6 +86,15 @@ pub struct ConsumerInfo {
     pub num_pending: u64,
     #[serde(default)]
     paused: bool,
+}
+
+/// The message before all jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Front {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Whether this call wrote it.
+    ours: bool,
 }
 
 #[derive(Deserialize)]
@@ -183,17 +193,8 @@ impl Nats {
             self.ensure_ends().await?;
         }
         let front = self.ensure_front(queue).await?;
-        match self.consumer_info(queue).await {
-            Ok(consumer) => self.check_consumer(queue, &consumer)?,
-            Err(QueueError::Unknown) => {
-                self.make_consumer(
-                    queue,
-                    consumer_config(self, queue, config.ack_wait(), front),
-                )
-                .await?;
-            }
-            Err(error) => return Err(error),
-        }
+        let consumer = self.consumer_behind(queue, &config, front).await?;
+        self.check_consumer(queue, &consumer)?;
         Ok(Jobs::new(
             self.clone(),
             queue.clone(),
@@ -392,16 +393,19 @@ impl Nats {
 
     /// Makes sure of the message before all jobs, which the consumer does not see. While it is there,
     /// the stream's first sequence never passes the consumer's ack floor: when it does, the next re-seat
-    /// makes JetStream forget all older leases. Answers its sequence.
+    /// makes JetStream forget all older leases.
     ///
     /// # Errors
     /// What failed.
-    pub async fn ensure_front(&self, queue: &QueueName) -> Result<u64, QueueError> {
+    pub async fn ensure_front(&self, queue: &QueueName) -> Result<Front, QueueError> {
         let subject = self.names().front(queue);
         let what = format!("STREAM.MSG.GET.{}", self.names().jobs_stream(queue));
         let body = json!({ "last_by_subj": subject }).to_string();
         if let Some(Found { message }) = api::found(self.read(what, body.into()).await)? {
-            return Ok(message.seq);
+            return Ok(Front {
+                sequence: message.seq,
+                ours: false,
+            });
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::EXPECTED_LAST, "0");
@@ -410,10 +414,14 @@ impl Nats {
             .request(subject, Some(headers), Bytes::new(), ANSWER_WITHIN)
             .await;
         match reply.published() {
-            Published::Stored(sequence) | Published::WrongLast(sequence) => {
-                self.reset_behind(queue, sequence).await?;
-                Ok(sequence)
-            }
+            Published::Stored(sequence) => Ok(Front {
+                sequence,
+                ours: true,
+            }),
+            Published::WrongLast(sequence) => Ok(Front {
+                sequence,
+                ours: false,
+            }),
             Published::Failed(failure) => Err(ApiError::from(failure).into()),
             Published::Refused(refusal) => Err(ApiError::from(refusal).into()),
             Published::Duplicate(_)
@@ -425,16 +433,38 @@ impl Nats {
         }
     }
 
-    /// A consumer that was there before its front message begins behind it, where nothing is out.
-    async fn reset_behind(&self, queue: &QueueName, front: u64) -> Result<(), QueueError> {
-        let consumer = match self.consumer_info(queue).await {
-            Err(QueueError::Unknown) => return Ok(()),
-            info => info?,
-        };
-        if consumer.num_ack_pending > 0 || consumer.num_pending > 0 {
-            tracing::warn!(%queue, "the message before all jobs was missing while jobs were stored");
-            return Ok(());
+    /// The consumer, with its ack floor at the front message or above it. Whoever wrote that message makes
+    /// the consumer and puts the floor there, before anything is leased; others wait for that, and do it
+    /// themselves where it does not come and nothing is out.
+    async fn consumer_behind(
+        &self,
+        queue: &QueueName,
+        config: &QueueConfig,
+        front: Front,
+    ) -> Result<ConsumerInfo, QueueError> {
+        let until = Instant::now() + REPEAT_FOR;
+        loop {
+            let patient = !front.ours && Instant::now() < until;
+            match self.consumer_info(queue).await {
+                Ok(info) if info.ack_floor.stream_seq >= front.sequence => return Ok(info),
+                Ok(info) if info.num_ack_pending > 0 => {
+                    tracing::warn!(%queue, "jobs are out while the consumer's floor is below its front");
+                    return Ok(info);
+                }
+                Ok(_) if patient => sleep(Duration::from_millis(100)).await,
+                Ok(_) => self.put_floor(queue, front.sequence).await?,
+                Err(QueueError::Unknown) if patient => sleep(Duration::from_millis(100)).await,
+                Err(QueueError::Unknown) => {
+                    let wanted = consumer_config(self, queue, config.ack_wait());
+                    self.make_consumer(queue, wanted).await?;
+                    self.put_floor(queue, front.sequence).await?;
+                }
+                Err(error) => return Err(error),
+            }
         }
+    }
+
+    async fn put_floor(&self, queue: &QueueName, front: u64) -> Result<(), QueueError> {
         let stream = self.names().jobs_stream(queue);
         let what = format!("CONSUMER.RESET.{stream}.{CONSUMER}");
         let body = json!({ "seq": front + 1 }).to_string();
@@ -558,15 +588,12 @@ fn subjects(nats: &Nats, queue: &QueueName) -> [String; 2] {
     [nats.names().all_jobs(queue), nats.names().front(queue)]
 }
 
-/// The consumer starts behind the front message, so that its ack floor is there from the first moment,
-/// also after a crash that forgets its state.
-fn consumer_config(nats: &Nats, queue: &QueueName, wait: Duration, front: u64) -> Value {
+fn consumer_config(nats: &Nats, queue: &QueueName, wait: Duration) -> Value {
     json!({
         "name": CONSUMER, "durable_name": CONSUMER, "ack_policy": "explicit",
         "filter_subject": nats.names().all_jobs(queue),
         "ack_wait": nanoseconds(wait), "max_deliver": -1, "max_ack_pending": -1,
-        "deliver_policy": "by_start_sequence", "opt_start_seq": front + 1,
-        "replay_policy": "instant",
+        "deliver_policy": "all", "replay_policy": "instant",
     })
 }
 

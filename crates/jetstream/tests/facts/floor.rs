@@ -106,7 +106,7 @@ async fn with_it_every_lease_among_many_reseats_comes_back() {
 
 /// So the floor is made with the stream, before its first job.
 #[tokio::test]
-async fn a_consumer_that_starts_behind_the_front_has_its_floor_there_also_after_a_crash_at_once() {
+async fn a_reset_puts_the_floor_at_the_front_and_survives_a_crash_at_once() {
     for _ in 0..5 {
         let mut lab = jobs().with_front().alone().await;
         lab.crash().await;

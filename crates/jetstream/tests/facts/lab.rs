@@ -197,10 +197,10 @@ impl Lab {
         lab.setup.consumer["filter_subject"] = lab.subject("*").into();
         lab.setup.stream["num_replicas"] = replicas.into();
         lab.create_stream().await;
+        lab.create_consumer().await;
         if lab.setup.front {
             lab.put_front().await;
         }
-        lab.create_consumer().await;
         lab
     }
 
@@ -209,15 +209,16 @@ impl Lab {
         format!("{}-front", self.stream.to_lowercase())
     }
 
-    async fn put_front(&mut self) {
+    async fn put_front(&self) {
         let answer = self
             .client
             .request(self.front(), "front".into())
             .await
             .unwrap();
         let front = Answer::read(&answer).sequence().unwrap();
-        self.setup.consumer["deliver_policy"] = "by_start_sequence".into();
-        self.setup.consumer["opt_start_seq"] = (front + 1).into();
+        let verb = format!("CONSUMER.RESET.{}.{CONSUMER}", self.stream);
+        accepted(&self.api(&verb, &json!({ "seq": front + 1 })).await);
+        assert_eq!(self.floor().await, front);
     }
 
     /// The ack floor, as a sequence of the stream.
