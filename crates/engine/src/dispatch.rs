@@ -47,6 +47,8 @@ struct Dispatcher {
     chores: Chores,
     /// How many redeliveries to draw next beyond what there is room for; 0: none.
     draw: usize,
+    /// How many that was, the last time.
+    drawn: usize,
 }
 
 /// Runs until the queue is closed.
@@ -58,6 +60,7 @@ pub(crate) async fn run(engine: Engine, queue: Arc<Queue>, pulls: QueuePulls) {
         pulls,
         chores: Chores::new(),
         draw: 0,
+        drawn: 0,
     };
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -101,7 +104,8 @@ impl Dispatcher {
         let asked = self.pulls.asked();
         if room == 0 && asked == 0 {
             let chased = self.queue.chase.swap(false, Ordering::Relaxed);
-            self.pulls.ask(self.draw.max(chased.into()), false).await;
+            let draw = std::mem::take(&mut self.draw).max(chased.into());
+            self.pulls.ask(draw, false).await;
             return;
         }
         let want = room.saturating_sub(asked).min(MOST_AT_ONCE);
@@ -122,11 +126,12 @@ impl Dispatcher {
         // handed out by one more wait. So while they come, more are drawn than there is room for, and the
         // re-seats are held back a moment.
         let redelivered = deliveries.last().is_some_and(|last| last.count > 1);
-        self.draw = if redelivered {
-            (self.draw * 2).clamp(LEAST_DRAWN, DRAW)
+        self.drawn = if redelivered {
+            (self.drawn * 2).clamp(LEAST_DRAWN, DRAW)
         } else {
             0
         };
+        self.draw = self.drawn;
         let now = Instant::now();
         let mut to_lease = Vec::with_capacity(deliveries.len());
         for delivery in deliveries {
