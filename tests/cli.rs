@@ -211,7 +211,7 @@ async fn queues_are_made_changed_listed_and_deleted() -> Tested {
     assert_eq!(code(&run(&server, &["queue", "delete", "q"], "").await), 1);
     assert_eq!(
         text(&run(&server, &["queue", "purge", "q"], "").await.stdout),
-        "ended 1 jobs of q\n"
+        "ended 1 job of q\n"
     );
     assert_eq!(code(&run(&server, &["queue", "delete", "q"], "").await), 0);
     Ok(())
@@ -245,7 +245,7 @@ async fn dead_letters_are_listed_redriven_and_deleted() -> Tested {
     let redriven = run(&server, &["dead", "redrive", "q", &id], "").await;
     assert!(text(&redriven.stdout).contains("runs again"));
     let deleted = run(&server, &["dead", "delete", "q", "--all"], "").await;
-    assert_eq!(text(&deleted.stdout), "deleted 1 dead letters of q\n");
+    assert_eq!(text(&deleted.stdout), "deleted 1 dead letter of q\n");
     Ok(())
 }
 

@@ -364,3 +364,18 @@ async fn queues_can_be_looked_after() -> Tested {
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn every_call_can_be_made_from_a_task() -> Tested {
+    fn can_be_sent<T: Send>(_: &T) {}
+    let scene = Scene::with_long_leases().await;
+    let client = &scene.client;
+    can_be_sent(&client.submit(Submit::new("q", "a")));
+    can_be_sent(&client.submit_many([Submit::new("q", "a")]));
+    can_be_sent(&client.submit_batch([Submit::new("q", "a")]));
+    can_be_sent(&client.get_job("q", "a"));
+    can_be_sent(&client.list_queues(Page::default()));
+    can_be_sent(&client.list_dead_jobs("q", None, Page::default()));
+    can_be_sent(&client.pull(keywork_sdk::client::Pull::new("q")));
+    Ok(())
+}
