@@ -116,7 +116,7 @@ async fn a_refusal_names_the_field_and_is_not_retried() -> Tested {
     };
     assert_eq!(
         (error.code(), error.reason()),
-        (Code::InvalidArgument, reasons::INVALID_ARGUMENT)
+        (Code::InvalidArgument, reasons::INVALID_FIELD)
     );
     assert_eq!(error.violations()[0].field, "key");
     assert!(!error.is_retryable() && error.has_no_side_effects());
@@ -137,7 +137,7 @@ async fn on_conflict_fail_makes_a_busy_key_an_error() -> Tested {
     };
     assert_eq!(
         (error.code(), error.reason()),
-        (Code::AlreadyExists, reasons::KEY_OUTSTANDING)
+        (Code::AlreadyExists, reasons::KEY_BUSY)
     );
     assert!(error.has_no_side_effects());
     Ok(())
