@@ -5,7 +5,20 @@ use std::process::ExitCode;
 use clap::Parser;
 use keywork::cli::{self, Cli};
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    cli::run(Cli::parse().command).await
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // Before the arguments are parsed: this is how a server runs its own nats-server.
+    if let Some(code) = keywork::embedded::run_if_asked(std::env::args_os()) {
+        return code;
+    }
+    let command = Cli::parse().command;
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(cli::run(command)),
+        Err(error) => {
+            eprintln!("failed to start the runtime: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }

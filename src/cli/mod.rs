@@ -13,6 +13,7 @@ mod jsonl;
 mod output;
 mod process;
 mod queue;
+mod serve;
 mod submit;
 mod work;
 
@@ -42,9 +43,12 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What `keywork` can do. `serve` has its place before these.
+/// What `keywork` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run a server
+    #[command(after_help = serve::EXIT_CODES)]
+    Serve(Box<crate::config::ServeArgs>),
     /// Offer one job, or many from JSON lines
     #[command(after_help = EXIT_CODES)]
     Submit(submit::Args),
@@ -65,6 +69,7 @@ pub enum Command {
 /// Does what the command says.
 pub async fn run(command: Command) -> ExitCode {
     let result = match command {
+        Command::Serve(args) => return Box::pin(serve::run(*args)).await,
         Command::Submit(args) => submit::run(args).await,
         Command::Work(args) => work::run(args).await,
         Command::Job(args) => job::run(args).await,

@@ -1,0 +1,278 @@
+//! Going on with leases in a new session, and what becomes of those that a worker does not go on with.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use keywork_jetstream::clock;
+use keywork_model::{
+    QueueName, UnixMillis, WorkerId,
+    token::{LeaseFacts, TicketFacts},
+};
+use tokio::time::Instant;
+
+use crate::{
+    engine::{Engine, send_away},
+    lease::{Lease, Lost, LostReason, Phase},
+    peers::{self, PeerMessage},
+    queue::Queue,
+    session::{GoAwayReason, Session},
+};
+
+/// How long a superseded session has to hear of it.
+const SUPERSEDED_GRACE: Duration = Duration::from_secs(1);
+
+/// A lease that lives on.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub(crate) token: Bytes,
+    pub(crate) queue: QueueName,
+    pub(crate) sequence: u64,
+    pub(crate) time_left: Duration,
+}
+
+/// What another server let go of: sequences, each with the time until when its lease is good.
+pub(crate) type Transferred = HashMap<u64, UnixMillis>;
+
+impl Engine {
+    /// Claims leases for a session that is about to open.
+    pub(crate) async fn claim(
+        &self,
+        session: &Arc<Session>,
+        held: &[Bytes],
+        ticket: &Bytes,
+    ) -> (Vec<Resumed>, Vec<Lost>) {
+        let ticket = self.secret().open_ticket(ticket).ok();
+        let (mut opened, mut lost) = (Vec::new(), Vec::new());
+        for token in held {
+            match self.secret().open_lease(token) {
+                Ok(facts) => opened.push((token.clone(), facts)),
+                Err(_) => lost.push(Lost {
+                    token: token.clone(),
+                    reason: LostReason::Invalid,
+                }),
+            }
+        }
+        let transferred = self.ask_for_leases(&opened).await;
+        let mut resumed = Vec::new();
+        for (token, facts) in opened {
+            let until = transferred.get(&(facts.server, facts.sequence)).copied();
+            let until = until.or_else(|| self.proven(&facts, ticket.as_ref()));
+            match self.take_over(session, &token, &facts, until).await {
+                Ok(time_left) => resumed.push(Resumed {
+                    token,
+                    queue: facts.queue,
+                    sequence: facts.sequence,
+                    time_left,
+                }),
+                Err(reason) => lost.push(Lost { token, reason }),
+            }
+        }
+        (resumed, lost)
+    }
+
+    /// Asks the servers that gave the leases to let go of them.
+    async fn ask_for_leases(
+        &self,
+        held: &[(Bytes, LeaseFacts)],
+    ) -> HashMap<(u64, u64), UnixMillis> {
+        let mut by_server: HashMap<(u64, &QueueName), Vec<u64>> = HashMap::new();
+        for (_, facts) in held
+            .iter()
+            .filter(|(_, facts)| facts.server != self.server())
+        {
+            let sequences = by_server.entry((facts.server, &facts.queue)).or_default();
+            sequences.push(facts.sequence);
+        }
+        let mut answers = HashMap::new();
+        for ((server, queue), sequences) in by_server {
+            let transferred = peers::transfer(self, server, queue, sequences).await;
+            answers.extend(
+                transferred
+                    .into_iter()
+                    .map(|(n, until)| ((server, n), until)),
+            );
+        }
+        answers
+    }
+
+    /// Until when the lease is good by what the worker can prove, where the server that gave it is gone.
+    fn proven(&self, facts: &LeaseFacts, ticket: Option<&TicketFacts>) -> Option<UnixMillis> {
+        if facts.server == self.server() {
+            return None;
+        }
+        let same = |t: &&TicketFacts| t.server == facts.server && t.session == facts.session;
+        let extended = ticket.filter(same).map(|t| t.extended_until);
+        Some(extended.map_or(facts.valid_until, |until| until.max(facts.valid_until)))
+    }
+
+    async fn take_over(
+        &self,
+        session: &Arc<Session>,
+        token: &Bytes,
+        facts: &LeaseFacts,
+        until: Option<UnixMillis>,
+    ) -> Result<Duration, LostReason> {
+        let served = session.queues.iter().find(|s| *s.queue.name == facts.queue);
+        let queue = &served.ok_or(LostReason::Expired)?.queue;
+        if queue.jobs.incarnation() != facts.incarnation {
+            return Err(LostReason::Expired);
+        }
+        if let Some(left) = queue.reassign(self, session, facts.sequence)? {
+            return Ok(left);
+        }
+        self.adopt(
+            queue,
+            session,
+            token,
+            facts,
+            until.ok_or(LostReason::Expired)?,
+        )
+        .await
+    }
+
+    /// Takes over a lease of another server. Whether its job is still there is read; whether its lease
+    /// holds is proven by `until`, and shown by the next heartbeat.
+    pub(crate) async fn adopt(
+        &self,
+        queue: &Arc<Queue>,
+        session: &Session,
+        token: &Bytes,
+        facts: &LeaseFacts,
+        until: UnixMillis,
+    ) -> Result<Duration, LostReason> {
+        let left = until.since(clock::now());
+        let deadline = Instant::now() + left;
+        let stored = queue
+            .jobs
+            .read_sequence(facts.sequence)
+            .await
+            .ok()
+            .flatten();
+        let stored = stored.ok_or(LostReason::Expired)?;
+        if left.is_zero() {
+            return Err(LostReason::Expired);
+        }
+        let reseated = stored.job.reseated;
+        let most = queue.config().max_run_time;
+        let ran = clock::now().since(facts.issued_at);
+        let lease = Lease {
+            session: session.id,
+            worker: session.worker.clone(),
+            token: token.clone(),
+            consumer_sequence: facts.consumer_sequence,
+            deadline,
+            run_until: most.map(|most| Instant::now() + most.saturating_sub(ran)),
+            give_up_at: None,
+            // Of no connection of ours: with one replica it is settled the sure way.
+            epoch: 0,
+            reseated,
+            phase: Phase::Held,
+        };
+        queue.state.lock().leases.insert(facts.sequence, lease);
+        session.take_resumed();
+        Ok(left)
+    }
+
+    /// Makes the session known, here and to the other servers: an older one of the same worker is
+    /// superseded, and the leases that this one does not go on with are handed back.
+    pub(crate) async fn enter(&self, session: &Arc<Session>, resumed: &[Resumed]) {
+        let held: Vec<(String, u64)> = resumed
+            .iter()
+            .map(|r| (r.queue.to_string(), r.sequence))
+            .collect();
+        self.supersede(&session.worker, session.id, session.opened_at, &held);
+        self.admit(session);
+        for served in &session.queues {
+            let mut state = served.queue.state.lock();
+            state.roster.add(Arc::clone(session), served.share);
+            drop(state);
+            served.queue.wake.notify_one();
+        }
+        let message = PeerMessage::Opened {
+            server: self.server(),
+            worker: session.worker.to_string(),
+            session: session.id,
+            opened_at: session.opened_at,
+            held,
+        };
+        peers::tell_all(self, &message).await;
+    }
+
+    /// Ends what older sessions of a worker hold on this server, but for what it goes on with.
+    pub(crate) fn supersede(
+        &self,
+        worker: &WorkerId,
+        newer: u64,
+        opened_at: UnixMillis,
+        held: &[(String, u64)],
+    ) {
+        for session in self.sessions_of(worker) {
+            let older = (session.opened_at, session.id) < (opened_at, newer);
+            if session.id == newer || !older {
+                continue;
+            }
+            if !session.is_closed() {
+                send_away(&session, GoAwayReason::Superseded, SUPERSEDED_GRACE);
+            }
+            for served in &session.queues {
+                let kept = |n: &u64| {
+                    held.iter()
+                        .any(|(q, h)| h == n && *q == served.queue.name.as_str())
+                };
+                let mut given = served.queue.state.lock().leases.held_by(session.id);
+                given.retain(|n| !kept(n));
+                self.hand_back(&served.queue, given);
+            }
+        }
+    }
+
+    /// Lets go of leases that another server goes on with.
+    pub(crate) fn let_go(&self, name: &QueueName, sequences: &[u64]) -> Transferred {
+        let Some(queue) = self.open_already(name) else {
+            return Transferred::new();
+        };
+        let (now, wall) = (Instant::now(), clock::now());
+        let mut transferred = Transferred::new();
+        for sequence in sequences {
+            if let Some(lease) = queue.live_lease(*sequence, now) {
+                let left = lease.deadline.saturating_duration_since(now);
+                transferred.insert(*sequence, wall.plus(left));
+            }
+        }
+        let gone: Vec<u64> = transferred.keys().copied().collect();
+        queue.end_leases(self, &gone);
+        transferred
+    }
+}
+
+impl Queue {
+    /// Gives a lease of this server to another session of it. `None`: it is not this server's.
+    fn reassign(
+        &self,
+        engine: &Engine,
+        session: &Session,
+        sequence: u64,
+    ) -> Result<Option<Duration>, LostReason> {
+        let (before, left) = {
+            let mut state = self.state.lock();
+            let Some(lease) = state.leases.get_mut(sequence) else {
+                return Ok(None);
+            };
+            let now = Instant::now();
+            let left = lease.deadline.saturating_duration_since(now);
+            match lease.phase {
+                Phase::Lost(reason) => return Err(reason),
+                // The settlement that is under way will be asked for again, and answered then.
+                Phase::Settling => return Ok(Some(left)),
+                Phase::Held if !lease.live(now) => return Err(LostReason::Expired),
+                Phase::Held => {}
+            }
+            lease.give_up_at = None;
+            lease.worker = session.worker.clone();
+            (std::mem::replace(&mut lease.session, session.id), left)
+        };
+        session.take_resumed();
+        engine.give_back_place(before);
+        Ok(Some(left))
+    }
+}

@@ -1,0 +1,289 @@
+//! One pull loop for each queue: asks for what the sessions have room for, and deals with what comes.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use keywork_jetstream::{
+    clock,
+    pull::{Delivery, QueuePulls, TICK},
+};
+use keywork_model::{
+    decide::{self, DeliveryFacts, OnDelivery},
+    token::LeaseFacts,
+};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::{
+    engine::Engine,
+    guard::Verdict,
+    lease::{Granted, Lease, Phase},
+    queue::Queue,
+    session::{Session, SessionEvent},
+    settle,
+};
+
+/// Most jobs of one pull.
+const MOST_AT_ONCE: usize = 4_096;
+/// Most deliveries that are dealt with at once without going to a session.
+const MOST_CHORES: usize = 1_024;
+
+/// Deliveries to draw at once after a restart of NATS.
+const DRAW: usize = 256;
+
+type Chores = FuturesUnordered<BoxFuture<'static, ()>>;
+
+struct Dispatcher {
+    engine: Engine,
+    queue: Arc<Queue>,
+    pulls: QueuePulls,
+    /// Deliveries that go to no session: stored anew, put off, buried.
+    chores: Chores,
+}
+
+/// Runs until the queue is closed.
+pub(crate) async fn run(engine: Engine, queue: Arc<Queue>, pulls: QueuePulls) {
+    let stop = queue.stop.clone();
+    let mut dispatcher = Dispatcher {
+        engine,
+        queue,
+        pulls,
+        chores: Chores::new(),
+    };
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        dispatcher.ask().await;
+        let Dispatcher {
+            pulls,
+            chores,
+            queue,
+            ..
+        } = &mut dispatcher;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = queue.wake.notified() => {}
+            _ = ticks.tick() => pulls.tick().await,
+            Some(()) = chores.next(), if !chores.is_empty() => {}
+            arrived = pulls.ready() => match arrived {
+                Some(deliveries) => dispatcher.deal_with(deliveries).await,
+                None => return,
+            },
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Asks for what there is room for. Little by little only when nothing is asked for.
+    async fn ask(&mut self) {
+        if !certain(&self.queue).await {
+            return;
+        }
+        let now = Instant::now();
+        let room = self.queue.state.lock().roster.room();
+        let room = if self.queue.guard.lock().must_draw(now) {
+            room.max(DRAW)
+        } else {
+            room
+        };
+        if !self.queue.guard.lock().may_ask(now) || self.chores.len() >= MOST_CHORES {
+            return;
+        }
+        let asked = self.pulls.asked();
+        if room == 0 && asked == 0 && self.queue.chase.swap(false, Ordering::Relaxed) {
+            self.pulls.ask(1, false).await;
+            return;
+        }
+        let want = room.saturating_sub(asked).min(MOST_AT_ONCE);
+        if want > 0 && (asked == 0 || want >= room.div_ceil(4)) {
+            self.pulls.ask(want, true).await;
+        }
+    }
+
+    async fn deal_with(&mut self, deliveries: Vec<Delivery>) {
+        if deliveries.is_empty() {
+            return;
+        }
+        if !certain(&self.queue).await {
+            // They stay pending, and come back when their time runs out.
+            return;
+        }
+        let now = Instant::now();
+        let mut to_lease = Vec::with_capacity(deliveries.len());
+        for delivery in deliveries {
+            self.queue.saw_delivered(delivery.stored.sequence);
+            // Where there is one redelivery there may be another.
+            self.queue
+                .chase
+                .fetch_or(delivery.count > 1, Ordering::Relaxed);
+            match self.decide(&delivery, now) {
+                Some(OnDelivery::Lease) => to_lease.push(delivery),
+                Some(other) => self
+                    .chores
+                    .push(chore(Arc::clone(&self.queue), delivery, other)),
+                None => {}
+            }
+        }
+        for left in lease(&self.engine, &self.queue, to_lease) {
+            let again = self.decide_with(&left, false, true);
+            self.chores
+                .push(chore(Arc::clone(&self.queue), left, again));
+        }
+    }
+
+    /// What to do; `None`: drop it.
+    fn decide(&self, delivery: &Delivery, now: Instant) -> Option<OnDelivery> {
+        let may_have_run = match self.queue.judge(delivery, now) {
+            Verdict::Drop => return None,
+            Verdict::Forgiven => false,
+            Verdict::Certain => true,
+        };
+        // What lay in a buffer for long is not worth a lease: too little of it would be left.
+        let fresh = now.duration_since(delivery.not_before) < self.queue.lease_duration() / 2;
+        Some(self.decide_with(delivery, fresh, may_have_run))
+    }
+
+    fn decide_with(&self, delivery: &Delivery, room: bool, may_have_run: bool) -> OnDelivery {
+        let facts = DeliveryFacts {
+            count: delivery.count,
+            may_have_run,
+            room,
+            now: clock::now(),
+            jitter: rand::random(),
+        };
+        decide::on_delivery(&delivery.stored.job, &self.queue.config(), facts)
+    }
+}
+
+/// Whether it is known that NATS was not restarted, or the wait has begun.
+async fn certain(queue: &Queue) -> bool {
+    let epoch = queue.jobs.nats().epoch();
+    if !queue.guard.lock().must_check(epoch) {
+        return true;
+    }
+    if !queue.jobs.nats().connected() {
+        return false;
+    }
+    match queue.check_restart().await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::debug!(queue = %queue.name, %error, "failed to look for a restart of NATS");
+            false
+        }
+    }
+}
+
+/// Carries out what is decided of a delivery that goes to no session. Whatever fails comes back when
+/// JetStream's wait runs out.
+fn chore(queue: Arc<Queue>, delivery: Delivery, what: OnDelivery) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let stored = &delivery.stored;
+        let done = match what {
+            OnDelivery::Lease => Ok(()),
+            OnDelivery::Wait(delay) => {
+                let (n, c) = (stored.sequence, delivery.consumer_sequence);
+                let later = queue.jobs.deliver_later(n, c, delivery.count, delay).await;
+                later.map_err(Into::into)
+            }
+            OnDelivery::Reseat(reseat) => settle::reseat(&queue, stored, reseat).await,
+            OnDelivery::Doom(reason, error) => settle::doom(&queue, stored, reason, error).await,
+            OnDelivery::FinishDead(reason) => {
+                settle::finish_dead(
+                    &queue,
+                    &stored.subject,
+                    stored.sequence,
+                    &stored.job,
+                    reason,
+                )
+                .await
+            }
+            OnDelivery::RemoveTombstone => settle::remove(&queue, stored).await.map(drop),
+        };
+        if let Err(error) = done {
+            tracing::warn!(queue = %queue.name, %error, "failed to deal with a delivery");
+        }
+    })
+}
+
+/// Gives jobs to the sessions whose turn it is. Answers those that nobody had room for.
+fn lease(engine: &Engine, queue: &Arc<Queue>, deliveries: Vec<Delivery>) -> Vec<Delivery> {
+    let takers: Vec<Option<Arc<Session>>> = {
+        let mut state = queue.state.lock();
+        deliveries.iter().map(|_| state.roster.take()).collect()
+    };
+    let (mut left, mut leases) = (Vec::new(), Vec::with_capacity(deliveries.len()));
+    let mut grants: HashMap<u64, (Arc<Session>, Vec<Granted>)> = HashMap::new();
+    let config = queue.config();
+    for (delivery, taker) in deliveries.into_iter().zip(takers) {
+        let Some(session) = taker else {
+            left.push(delivery);
+            continue;
+        };
+        let deadline = delivery.not_before + session.term(queue);
+        let token = engine
+            .secret()
+            .seal_lease(&facts(engine, queue, &delivery, &session, deadline));
+        let reseated = delivery.stored.job.reseated;
+        leases.push((
+            delivery.stored.sequence,
+            Lease {
+                session: session.id,
+                worker: session.worker.clone(),
+                token: token.clone(),
+                consumer_sequence: delivery.consumer_sequence,
+                deadline,
+                run_until: config.max_run_time.map(|most| delivery.not_before + most),
+                give_up_at: None,
+                epoch: delivery.epoch,
+                reseated,
+                phase: Phase::Held,
+            },
+        ));
+        let granted = Granted {
+            token,
+            queue: Arc::clone(&queue.name),
+            sequence: delivery.stored.sequence,
+            max_attempts: delivery.stored.job.max_attempts(&config),
+            job: delivery.stored.job,
+            deadline,
+        };
+        let entry = grants
+            .entry(session.id)
+            .or_insert_with(|| (session, Vec::new()));
+        entry.1.push(granted);
+    }
+    {
+        let mut state = queue.state.lock();
+        for (sequence, lease) in leases {
+            state.leases.insert(sequence, lease);
+        }
+    }
+    for (session, granted) in grants.into_values() {
+        if let Err(SessionEvent::Deliver(granted)) = session.tell(SessionEvent::Deliver(granted)) {
+            engine.hand_back(queue, granted.iter().map(|g| g.sequence).collect());
+        }
+    }
+    left
+}
+
+fn facts(
+    engine: &Engine,
+    queue: &Queue,
+    delivery: &Delivery,
+    session: &Session,
+    deadline: Instant,
+) -> LeaseFacts {
+    let now = clock::now();
+    LeaseFacts {
+        queue: (*queue.name).clone(),
+        incarnation: queue.jobs.incarnation(),
+        sequence: delivery.stored.sequence,
+        consumer_sequence: delivery.consumer_sequence,
+        server: engine.server(),
+        session: session.id,
+        issued_at: now,
+        valid_until: now.plus(deadline.saturating_duration_since(Instant::now())),
+    }
+}

@@ -1,0 +1,291 @@
+//! What a restart of a single NATS server makes uncertain, and for how long.
+//!
+//! With one replica, delivery counts and pending times prove nothing for a while after nats-server was
+//! killed: about 100 ms of deliveries are forgotten, and leases are redelivered up to seconds early. So
+//! for one wait of JetStream's nothing that may have been leased before is leased or re-seated: such
+//! deliveries are dropped, their holders' heartbeats and settlements still work, and JetStream brings
+//! back what nobody holds. New sequences are served meanwhile. The clean-up of jobs that ended and came
+//! back goes first.
+
+use std::{sync::Arc, time::Duration};
+
+use keywork_jetstream::{
+    ApiError,
+    pull::Delivery,
+    queues::{QueueError, QueueInfo},
+};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::{engine::Engine, queue::Queue, settle};
+
+/// Deliveries that one wait may drop: more than NATS can make in what a kill forgets. What is beyond was
+/// never delivered before, and waits until the time is over.
+const MOST_DROPPED: u32 = 20_000;
+/// Added to JetStream's own wait: pending times come back up to three seconds early.
+const EARLY: Duration = Duration::from_secs(3);
+
+/// What is uncertain now.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    replicated: bool,
+    keeper: String,
+    epoch: Option<u64>,
+    boundary: u64,
+    until: Option<Instant>,
+    forgiven_until: Option<Instant>,
+    dropped: u32,
+    /// Whether everything up to the boundary was drawn since the wait began.
+    drawn: bool,
+}
+
+/// What the servers remember of a queue's NATS server.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Seen {
+    keeper: String,
+    clean: bool,
+}
+
+/// What to do with a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Go on: an earlier delivery may have been given to a worker.
+    Certain,
+    /// Go on: if it came before, that was because it was dropped here.
+    Forgiven,
+    /// Drop it: JetStream brings it back.
+    Drop,
+}
+
+impl Guard {
+    pub(crate) fn new(info: &QueueInfo) -> Self {
+        Self {
+            replicated: info.replicas > 1,
+            keeper: info.keeper.clone(),
+            epoch: None,
+            boundary: 0,
+            until: None,
+            forgiven_until: None,
+            dropped: 0,
+            drawn: false,
+        }
+    }
+
+    /// Whether NATS may have been restarted since the last check.
+    pub(crate) fn must_check(&self, epoch: u64) -> bool {
+        !self.replicated && self.epoch != Some(epoch)
+    }
+
+    /// Whether the wait is on.
+    pub(crate) fn waiting(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+
+    /// Whether more may be asked for: not when the wait has dropped what it may.
+    pub(crate) fn may_ask(&self, now: Instant) -> bool {
+        !self.waiting(now) || self.dropped < MOST_DROPPED
+    }
+
+    /// Whether deliveries must be drawn although nobody has room: a lease that NATS forgot is protected
+    /// only once it was delivered again and dropped.
+    pub(crate) fn must_draw(&self, now: Instant) -> bool {
+        self.waiting(now) && !self.drawn
+    }
+
+    /// Whether a wait is over that has not been closed yet.
+    fn over(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now >= until)
+    }
+
+    fn begin(&mut self, boundary: u64, ack_wait: Duration, now: Instant) {
+        let wait = ack_wait + EARLY;
+        self.boundary = boundary;
+        self.until = Some(now + wait);
+        self.forgiven_until = Some(now + wait + wait);
+        self.dropped = 0;
+        self.drawn = false;
+    }
+
+    /// Judges a delivery.
+    pub(crate) fn judge(&mut self, sequence: u64, now: Instant) -> Verdict {
+        if sequence > self.boundary {
+            self.drawn = true;
+            return Verdict::Certain;
+        }
+        if self.waiting(now) {
+            self.dropped += 1;
+            return Verdict::Drop;
+        }
+        match self.forgiven_until {
+            Some(until) if now < until => Verdict::Forgiven,
+            Some(_) | None => Verdict::Certain,
+        }
+    }
+}
+
+impl Queue {
+    /// Finds out whether NATS was restarted, and begins the wait if it was.
+    ///
+    /// # Errors
+    /// What failed: nothing may be leased then.
+    pub(crate) async fn check_restart(&self) -> Result<(), QueueError> {
+        let epoch = self.jobs.nats().epoch();
+        if !self.guard.lock().must_check(epoch) {
+            return Ok(());
+        }
+        let info = self.jobs.info().await?;
+        let seen = self.seen().await?;
+        let first = self.guard.lock().epoch.is_none();
+        let known = if first {
+            seen.keeper.clone()
+        } else {
+            self.guard.lock().keeper.clone()
+        };
+        let restarted = !known.is_empty() && known != info.keeper;
+        if restarted && !(first && seen.clean) {
+            tracing::info!(queue = %self.name, "NATS was restarted: waiting for old leases");
+            self.jobs.delete_ended().await?;
+            self.guard
+                .lock()
+                .begin(info.last_sequence, info.ack_wait, Instant::now());
+        } else {
+            self.remember(&info.keeper, false).await?;
+        }
+        let mut guard = self.guard.lock();
+        guard.keeper = info.keeper;
+        guard.epoch = Some(epoch);
+        Ok(())
+    }
+
+    /// Closes a wait that is over: whatever is stored but neither pending nor ahead is stored anew.
+    pub(crate) async fn close_wait(self: &Arc<Self>, engine: &Engine) -> Result<(), QueueError> {
+        let now = Instant::now();
+        let keeper = {
+            let guard = self.guard.lock();
+            if !guard.over(now) {
+                return Ok(());
+            }
+            guard.keeper.clone()
+        };
+        self.jobs.delete_ended().await?;
+        self.rescue_stranded(engine).await?;
+        self.remember(&keeper, false).await?;
+        self.guard.lock().until = None;
+        Ok(())
+    }
+
+    /// Stores anew what lies at or below the consumer's ack floor: it would never be delivered again.
+    pub(crate) async fn rescue_stranded(
+        self: &Arc<Self>,
+        engine: &Engine,
+    ) -> Result<(), QueueError> {
+        let info = self.jobs.info().await?;
+        let mut from = info.first_sequence;
+        while from <= info.ack_floor {
+            let Some(stored) = self.jobs.read_from(from).await? else {
+                break;
+            };
+            if stored.sequence > info.ack_floor {
+                break;
+            }
+            from = stored.sequence + 1;
+            tracing::warn!(queue = %self.name, sequence = stored.sequence, "rescuing a stranded job");
+            settle::rescue(engine, self, stored).await?;
+        }
+        Ok(())
+    }
+
+    /// Records that this server stops with no lease out, so that a restart needs no wait.
+    pub(crate) async fn record_clean_stop(&self) -> Result<(), QueueError> {
+        let (keeper, waiting, checked) = {
+            let guard = self.guard.lock();
+            (
+                guard.keeper.clone(),
+                guard.until.is_some(),
+                guard.epoch.is_some(),
+            )
+        };
+        let idle = self.state.lock().leases.is_empty();
+        if self.jobs.replicated() || waiting || !idle || !checked {
+            return Ok(());
+        }
+        // What a server before this one leased is over when JetStream's wait has passed, or nothing is pending.
+        let known_for_long = self.opened.elapsed() > self.ack_wait();
+        if known_for_long || self.jobs.info().await?.in_flight == 0 {
+            self.remember(&keeper, true).await?;
+        }
+        Ok(())
+    }
+
+    async fn seen(&self) -> Result<Seen, ApiError> {
+        let value = self.jobs.nats().setting(&self.seen_name()).await?;
+        Ok(value
+            .and_then(|v| serde_json::from_slice(&v).ok())
+            .unwrap_or_default())
+    }
+
+    async fn remember(&self, keeper: &str, clean: bool) -> Result<(), ApiError> {
+        if self.jobs.replicated() {
+            return Ok(());
+        }
+        let seen = Seen {
+            keeper: keeper.into(),
+            clean,
+        };
+        let value = serde_json::to_vec(&seen).unwrap_or_default();
+        self.jobs.nats().set(&self.seen_name(), value).await
+    }
+
+    fn seen_name(&self) -> String {
+        format!("seen.{}", self.name)
+    }
+
+    /// Judges a delivery in the light of restarts.
+    pub(crate) fn judge(&self, delivery: &Delivery, now: Instant) -> Verdict {
+        self.guard.lock().judge(delivery.stored.sequence, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard() -> Guard {
+        Guard {
+            replicated: false,
+            keeper: String::new(),
+            epoch: None,
+            boundary: 0,
+            until: None,
+            forgiven_until: None,
+            dropped: 0,
+            drawn: false,
+        }
+    }
+
+    #[test]
+    fn while_the_wait_is_on_only_new_sequences_are_served() {
+        let (mut guard, now) = (guard(), Instant::now());
+        guard.begin(10, Duration::from_secs(3), now);
+        assert_eq!(guard.judge(10, now), Verdict::Drop);
+        assert_eq!(guard.judge(11, now), Verdict::Certain);
+        let after = now + Duration::from_secs(7);
+        assert_eq!(guard.judge(10, after), Verdict::Forgiven);
+        assert_eq!(
+            guard.judge(10, after + Duration::from_secs(7)),
+            Verdict::Certain
+        );
+    }
+
+    #[test]
+    fn a_wait_drops_no_more_than_a_kill_can_forget() {
+        let (mut guard, now) = (guard(), Instant::now());
+        guard.begin(1_000_000, Duration::from_secs(3), now);
+        for sequence in 0..u64::from(MOST_DROPPED) {
+            assert!(guard.may_ask(now));
+            guard.judge(sequence, now);
+        }
+        assert!(!guard.may_ask(now));
+        assert!(guard.may_ask(now + Duration::from_secs(7)));
+    }
+}

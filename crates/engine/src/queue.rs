@@ -1,0 +1,194 @@
+//! One queue on this server: its sessions, its leases, and what was last heard of it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use keywork_jetstream::{Jobs, queues::QueueInfo};
+use keywork_model::{QueueConfig, QueueName, limits};
+use parking_lot::{Mutex, RwLock};
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    guard::Guard,
+    lease::{Lease, LeaseTable, Lost, LostReason},
+    roster::Roster,
+    session::{Session, SessionEvent},
+};
+
+/// One queue on this server.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) name: Arc<QueueName>,
+    pub(crate) jobs: Jobs,
+    pub(crate) state: Mutex<QueueState>,
+    pub(crate) guard: Mutex<Guard>,
+    /// Wakes the dispatcher: there may be room.
+    pub(crate) wake: Notify,
+    /// Asks the dispatcher to draw a redelivery although no session is there to take a job.
+    pub(crate) chase: AtomicBool,
+    /// Ends what runs for this queue.
+    pub(crate) stop: CancellationToken,
+    pub(crate) opened: Instant,
+    known: RwLock<Known>,
+    outstanding: AtomicI64,
+    delivered: AtomicU64,
+}
+
+/// Who serves the queue and what they hold. The lock is never held over an await.
+#[derive(Debug, Default)]
+pub(crate) struct QueueState {
+    pub(crate) roster: Roster,
+    pub(crate) leases: LeaseTable,
+}
+
+/// What was last read of the queue.
+#[derive(Clone, Debug)]
+struct Known {
+    config: Arc<QueueConfig>,
+    ack_wait: Duration,
+}
+
+impl Queue {
+    pub(crate) fn new(jobs: Jobs, info: &QueueInfo, stop: CancellationToken) -> Self {
+        let queue = Self {
+            name: Arc::new(jobs.queue().clone()),
+            jobs,
+            state: Mutex::default(),
+            guard: Mutex::new(Guard::new(info)),
+            wake: Notify::new(),
+            chase: AtomicBool::new(false),
+            stop,
+            opened: Instant::now(),
+            known: RwLock::new(Known::of(info)),
+            outstanding: AtomicI64::new(0),
+            delivered: AtomicU64::new(0),
+        };
+        queue.learn(info);
+        queue
+    }
+
+    /// Takes in what was read of the queue. Answers whether leases last otherwise than before.
+    pub(crate) fn learn(&self, info: &QueueInfo) -> bool {
+        let before = self.lease_duration();
+        *self.known.write() = Known::of(info);
+        self.outstanding.store(
+            i64::try_from(info.messages).unwrap_or(i64::MAX),
+            Ordering::Relaxed,
+        );
+        self.saw_delivered(info.delivered);
+        before != self.lease_duration()
+    }
+
+    pub(crate) fn config(&self) -> Arc<QueueConfig> {
+        Arc::clone(&self.known.read().config)
+    }
+
+    /// How long a new lease lasts: never longer than JetStream waits, whatever the configuration says.
+    pub(crate) fn lease_duration(&self) -> Duration {
+        let known = self.known.read();
+        let most = known.ack_wait.saturating_sub(limits::ACK_WAIT_MARGIN);
+        known.config.lease_duration.min(most)
+    }
+
+    /// How long JetStream waits for a settlement.
+    pub(crate) fn ack_wait(&self) -> Duration {
+        self.known.read().ack_wait
+    }
+
+    /// Jobs that were accepted here since the last look.
+    pub(crate) fn count_accepted(&self) {
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Jobs that ended here since the last look.
+    pub(crate) fn count_ended(&self) {
+        self.outstanding.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether the queue is as deep as it may be, as far as this server knows.
+    pub(crate) fn full(&self) -> bool {
+        let outstanding = self.outstanding.load(Ordering::Relaxed).max(0);
+        u64::try_from(outstanding).unwrap_or(0) >= self.known.read().config.max_depth
+    }
+
+    /// Remembers that a sequence was delivered.
+    pub(crate) fn saw_delivered(&self, sequence: u64) {
+        self.delivered.fetch_max(sequence, Ordering::Relaxed);
+    }
+
+    /// The newest sequence that is known to have been delivered.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered.load(Ordering::Relaxed)
+    }
+
+    /// Lets go of leases that ended, and makes room for others.
+    pub(crate) fn end_leases(&self, engine: &crate::Engine, sequences: &[u64]) {
+        let ended: Vec<Lease> = {
+            let mut state = self.state.lock();
+            sequences
+                .iter()
+                .filter_map(|n| state.leases.remove(*n))
+                .collect()
+        };
+        for lease in ended {
+            engine.give_back_place(lease.session);
+        }
+    }
+
+    /// Tells sessions that their leases are lost, and frees their places.
+    pub(crate) fn tell_lost(
+        &self,
+        engine: &crate::Engine,
+        leases: &[(u64, Lease)],
+        reason: LostReason,
+    ) {
+        for (_, lease) in leases {
+            if let Some(session) = engine.session(lease.session) {
+                // A session that ended does not need to know.
+                let lost = Lost {
+                    token: lease.token.clone(),
+                    reason,
+                };
+                drop(session.tell(SessionEvent::Lost(vec![lost])));
+            }
+            engine.give_back_place(lease.session);
+        }
+    }
+
+    /// Takes a session out of the queue: it is given nothing more.
+    pub(crate) fn leave(&self, session: &Session) {
+        self.state.lock().roster.remove(session.id);
+        self.wake.notify_one();
+    }
+
+    /// Looks at a session's room again.
+    pub(crate) fn refresh(&self, session: &Session) {
+        self.state.lock().roster.refresh(session.id);
+        self.wake.notify_one();
+    }
+
+    /// The session's lease of a sequence is in time now.
+    pub(crate) fn live_lease(&self, sequence: u64, now: Instant) -> Option<Lease> {
+        let state = self.state.lock();
+        state
+            .leases
+            .get(sequence)
+            .filter(|lease| lease.live(now))
+            .cloned()
+    }
+}
+
+impl Known {
+    fn of(info: &QueueInfo) -> Self {
+        Self {
+            config: Arc::new(info.config.clone()),
+            ack_wait: info.ack_wait,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Settlements of a session: the quick way for leases that are in time, the sure way for all others.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use keywork_jetstream::{Completions, Reply};
+use keywork_model::{decide::Settlement, token::LeaseFacts};
+use tokio::time::Instant;
+
+use crate::{
+    engine::Engine,
+    lease::{Lease, Phase},
+    queue::Queue,
+    session::{Asked, SettleItem, SettleResult},
+    settle::{self, Outcome, Settling},
+};
+
+/// The quick way needs so much time before the deadline: its answer must come before.
+const IN_TIME: Duration = Duration::from_millis(250);
+
+/// A settlement that goes the quick way.
+#[derive(Debug)]
+pub(crate) struct Quick {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) facts: LeaseFacts,
+    pub(crate) token: Bytes,
+    pub(crate) deadline: Instant,
+}
+
+/// What a settlement needs to be done.
+pub(crate) enum Start {
+    /// It is answered already.
+    Done(SettleResult),
+    /// A request went out, under this ticket's entry.
+    Quick,
+    /// It takes longer.
+    Slow(BoxFuture<'static, SettleResult>),
+}
+
+/// Starts a settlement. `remember` makes the ticket for a request that goes out.
+pub(crate) fn start<T>(
+    engine: &Engine,
+    item: SettleItem,
+    completions: &mut Completions<T>,
+    remember: impl FnOnce(Quick) -> T,
+) -> Start {
+    let SettleItem { token, asked } = item;
+    let done = |token, outcome| {
+        Start::Done(SettleResult {
+            token,
+            outcome,
+            refused: None,
+        })
+    };
+    let Ok(facts) = engine.secret().open_lease(&token) else {
+        return done(token, Outcome::InvalidLease);
+    };
+    let settlement = match asked {
+        Asked::Settle(settlement) => settlement,
+        Asked::Refuse(refused) => {
+            let outcome = Outcome::Rejected;
+            return Start::Done(SettleResult {
+                token,
+                outcome,
+                refused: Some(refused),
+            });
+        }
+    };
+    let Some(queue) = engine.open_already(&facts.queue) else {
+        return Start::Slow(open_and_settle(engine.clone(), facts, token, settlement));
+    };
+    if queue.jobs.incarnation() != facts.incarnation {
+        return done(token, Outcome::LeaseLost);
+    }
+    match begin(&queue, facts.sequence) {
+        Begun::Lost => done(token, Outcome::LeaseLost),
+        Begun::UnderWay => done(token, Outcome::TryAgain),
+        Begun::Held(lease) if quick(&queue, &lease, &settlement) => {
+            let (sequence, consumer_sequence) = (facts.sequence, lease.consumer_sequence);
+            let deadline = lease.deadline;
+            let ticket = completions.ticket(remember(Quick {
+                queue: Arc::clone(&queue),
+                facts,
+                token,
+                deadline,
+            }));
+            if queue.jobs.replicated() {
+                queue.jobs.delete(ticket, sequence);
+            } else {
+                queue.jobs.ack(ticket, sequence, consumer_sequence);
+            }
+            Start::Quick
+        }
+        Begun::Held(_) => Start::Slow(surely(
+            engine.clone(),
+            queue,
+            facts,
+            token,
+            settlement,
+            true,
+        )),
+        Begun::Unknown => {
+            let in_time = facts.valid_until > keywork_jetstream::clock::now();
+            Start::Slow(surely(
+                engine.clone(),
+                queue,
+                facts,
+                token,
+                settlement,
+                in_time,
+            ))
+        }
+    }
+}
+
+/// Takes in the answer of the quick way. An answer that is late or missing goes on the sure way.
+pub(crate) fn finish(
+    engine: &Engine,
+    quick: Quick,
+    reply: Reply,
+) -> Result<SettleResult, BoxFuture<'static, SettleResult>> {
+    let confirmed = if quick.queue.jobs.replicated() {
+        reply.deleted().ok()
+    } else {
+        reply.acked().ok().map(|()| true)
+    };
+    let outcome = match confirmed {
+        Some(true) if Instant::now() < quick.deadline => Outcome::Settled,
+        Some(false) if Instant::now() < quick.deadline => Outcome::AlreadySettled,
+        Some(_) | None => {
+            let Quick {
+                queue,
+                facts,
+                token,
+                ..
+            } = quick;
+            let settlement = Settlement::Complete;
+            return Err(surely(
+                engine.clone(),
+                queue,
+                facts,
+                token,
+                settlement,
+                true,
+            ));
+        }
+    };
+    if outcome == Outcome::Settled {
+        quick.queue.count_ended();
+    }
+    quick.queue.end_leases(engine, &[quick.facts.sequence]);
+    Ok(SettleResult {
+        token: quick.token,
+        outcome,
+        refused: None,
+    })
+}
+
+enum Begun {
+    Held(Box<Lease>),
+    UnderWay,
+    Lost,
+    Unknown,
+}
+
+/// Marks a lease as being settled: from now on nothing else is done with it.
+fn begin(queue: &Queue, sequence: u64) -> Begun {
+    let mut state = queue.state.lock();
+    let Some(lease) = state.leases.get_mut(sequence) else {
+        return Begun::Unknown;
+    };
+    match lease.phase {
+        Phase::Settling => Begun::UnderWay,
+        Phase::Lost(_) => Begun::Lost,
+        Phase::Held => {
+            lease.phase = Phase::Settling;
+            Begun::Held(Box::new(lease.clone()))
+        }
+    }
+}
+
+/// Whether one confirmed request is enough: a complete, well in time, of a job that a killed NATS would
+/// not bring back, delivered over the connection that still stands.
+fn quick(queue: &Queue, lease: &Lease, settlement: &Settlement) -> bool {
+    let sure =
+        queue.jobs.replicated() || (!lease.reseated && lease.epoch == queue.jobs.nats().epoch());
+    *settlement == Settlement::Complete && sure && Instant::now() + IN_TIME < lease.deadline
+}
+
+fn surely(
+    engine: Engine,
+    queue: Arc<Queue>,
+    facts: LeaseFacts,
+    token: Bytes,
+    settlement: Settlement,
+    in_time: bool,
+) -> BoxFuture<'static, SettleResult> {
+    Box::pin(async move {
+        let sequence = facts.sequence;
+        let (server, session) = (facts.server, facts.session);
+        let in_time = in_time && queue.live_or_unknown(sequence);
+        let settling = Settling {
+            facts,
+            settlement,
+            in_time,
+        };
+        let outcome = settle::settle(&queue, &settling).await;
+        queue.settled(&engine, sequence, outcome);
+        if server != engine.server() && outcome != Outcome::TryAgain {
+            engine
+                .tell_ended(server, &queue.name, sequence, session)
+                .await;
+        }
+        SettleResult {
+            token,
+            outcome,
+            refused: None,
+        }
+    })
+}
+
+fn open_and_settle(
+    engine: Engine,
+    facts: LeaseFacts,
+    token: Bytes,
+    settlement: Settlement,
+) -> BoxFuture<'static, SettleResult> {
+    Box::pin(async move {
+        let outcome = match engine.open_existing(&facts.queue).await {
+            Ok(queue) if queue.jobs.incarnation() == facts.incarnation => {
+                let in_time = facts.valid_until > keywork_jetstream::clock::now();
+                return surely(engine, queue, facts, token, settlement, in_time).await;
+            }
+            Ok(_) | Err(crate::OpenError::Unknown) => Outcome::LeaseLost,
+            Err(_) => Outcome::TryAgain,
+        };
+        SettleResult {
+            token,
+            outcome,
+            refused: None,
+        }
+    })
+}
+
+impl Queue {
+    /// Whether a lease that this server knows is still before its deadline.
+    fn live_or_unknown(&self, sequence: u64) -> bool {
+        let state = self.state.lock();
+        state
+            .leases
+            .get(sequence)
+            .is_none_or(|lease| Instant::now() < lease.deadline)
+    }
+
+    /// Takes in what the sure way found.
+    fn settled(&self, engine: &Engine, sequence: u64, outcome: Outcome) {
+        if outcome == Outcome::TryAgain {
+            let mut state = self.state.lock();
+            if let Some(lease) = state.leases.get_mut(sequence)
+                && lease.phase == Phase::Settling
+            {
+                lease.phase = Phase::Held;
+            }
+        } else {
+            self.end_leases(engine, &[sequence]);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The verbs on one queue's dead letters.
+
+use bytes::Bytes;
+use keywork_model::{DeadReason, Job, Mark, QueueConfig, QueueName, UnixMillis};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    api::{self, ApiError, Published},
+    codec,
+    connect::{ANSWER_WITHIN, Nats},
+    jobs::Jobs,
+    names::header,
+    queues::{QueueError, nanoseconds},
+};
+
+/// One dead letter.
+#[derive(Clone, Debug)]
+pub struct DeadLetter {
+    /// Its sequence among the queue's dead letters.
+    pub sequence: u64,
+    /// The job as it died.
+    pub job: Job,
+    /// Why.
+    pub reason: DeadReason,
+    /// When.
+    pub died_at: UnixMillis,
+}
+
+#[derive(Deserialize)]
+struct GetAnswer {
+    message: RawMessage,
+}
+
+#[derive(Deserialize)]
+struct RawMessage {
+    subject: String,
+    seq: u64,
+    #[serde(default)]
+    hdrs: String,
+    #[serde(default)]
+    data: String,
+    time: jiff::Timestamp,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    config: Map<String, Value>,
+    state: State,
+}
+
+#[derive(Deserialize)]
+struct State {
+    messages: u64,
+}
+
+impl Nats {
+    /// Makes the stream of a queue's dead letters where it is not there.
+    pub(crate) async fn ensure_dead(
+        &self,
+        queue: &QueueName,
+        config: &QueueConfig,
+        replicas: usize,
+    ) -> Result<(), ApiError> {
+        let stream = self.names().dead_stream(queue);
+        let config = json!({
+            "name": stream,
+            "description": format!("Keywork: the dead letters of queue {queue}"),
+            "subjects": [self.names().all_dead(queue)],
+            "retention": "limits", "discard": "old", "storage": "file",
+            "num_replicas": replicas, "allow_direct": true,
+            "max_age": nanoseconds(config.dead_letter_retention),
+        });
+        self.ensure_stream(&stream, &config).await
+    }
+
+    /// Keeps dead letters as long as the queue's configuration says.
+    pub(crate) async fn set_dead_retention(
+        &self,
+        queue: &QueueName,
+        config: &QueueConfig,
+    ) -> Result<(), QueueError> {
+        let stream = self.names().dead_stream(queue);
+        let info: Info = self
+            .read(format!("STREAM.INFO.{stream}"), Bytes::new())
+            .await?;
+        let mut wanted = info.config;
+        let age = json!(nanoseconds(config.dead_letter_retention));
+        if wanted.insert("max_age".into(), age.clone()) == Some(age) {
+            return Ok(());
+        }
+        let body = Value::Object(wanted).to_string();
+        self.read::<Value>(format!("STREAM.UPDATE.{stream}"), body.into())
+            .await?;
+        Ok(())
+    }
+
+    /// How many dead letters a queue has.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn count_dead(&self, queue: &QueueName) -> Result<u64, ApiError> {
+        let stream = self.names().dead_stream(queue);
+        let info: Info = self
+            .read(format!("STREAM.INFO.{stream}"), Bytes::new())
+            .await?;
+        Ok(info.state.messages)
+    }
+}
+
+impl Jobs {
+    fn dead_stream(&self) -> String {
+        self.nats().names().dead_stream(self.queue())
+    }
+
+    /// Stores a doomed job among the dead letters. Storing the same one again within two minutes
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// What failed; try again.
+    pub async fn bury(
+        &self,
+        subject: &str,
+        sequence: u64,
+        job: &Job,
+        reason: DeadReason,
+    ) -> Result<(), ApiError> {
+        let mut headers = codec::encode(
+            &Job {
+                mark: Mark::None,
+                ..job.clone()
+            },
+            true,
+        );
+        headers.insert(header::REASON, reason.as_str());
+        headers.insert(header::MSG_ID, format!("{}.{sequence}", job.id));
+        let subject = self.nats().names().dead(self.queue(), subject);
+        let (publishing, payload) = (self.nats().publishing(), job.payload.clone());
+        let reply = publishing
+            .request(subject, Some(headers), payload, ANSWER_WITHIN)
+            .await;
+        match reply.published() {
+            Published::Stored(_) | Published::Duplicate(_) | Published::InFlight => Ok(()),
+            Published::Failed(failure) => Err(failure.into()),
+            Published::Refused(refusal) => Err(refusal.into()),
+            Published::KeyBusy | Published::Full | Published::WrongLast(_) => Err(
+                ApiError::Unreadable("the stream of dead letters is full".into()),
+            ),
+        }
+    }
+
+    /// The first dead letter at or after a sequence; of one key, where a subject is given.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn dead_from(
+        &self,
+        sequence: u64,
+        job_subject: Option<&str>,
+    ) -> Result<Option<DeadLetter>, ApiError> {
+        let names = self.nats().names();
+        let subject = job_subject.map_or_else(
+            || names.all_dead(self.queue()),
+            |s| names.dead(self.queue(), s),
+        );
+        self.dead(json!({ "seq": sequence.max(1), "next_by_subj": subject }))
+            .await
+    }
+
+    /// One dead letter.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn dead_letter(&self, sequence: u64) -> Result<Option<DeadLetter>, ApiError> {
+        self.dead(json!({ "seq": sequence })).await
+    }
+
+    async fn dead(&self, body: Value) -> Result<Option<DeadLetter>, ApiError> {
+        let what = format!("STREAM.MSG.GET.{}", self.dead_stream());
+        let answer = self
+            .nats()
+            .read::<GetAnswer>(what, body.to_string().into())
+            .await;
+        let Some(GetAnswer { message: raw }) = api::found(answer)? else {
+            return Ok(None);
+        };
+        let headers = codec::parse_headers(&codec::base64(&raw.hdrs)?);
+        let died_at = UnixMillis(u64::try_from(raw.time.as_millisecond()).unwrap_or(0));
+        let payload = Bytes::from(codec::base64(&raw.data)?);
+        let reason = headers
+            .get(header::REASON)
+            .and_then(|r| DeadReason::from_name(r.as_str()));
+        let stored = self.stored_from(raw.subject, raw.seq, died_at, &headers, payload);
+        Ok(Some(DeadLetter {
+            sequence: raw.seq,
+            job: stored.job,
+            reason: reason.unwrap_or(DeadReason::Failed),
+            died_at,
+        }))
+    }
+
+    /// Deletes one dead letter. Answers whether it was there.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn delete_dead(&self, sequence: u64) -> Result<bool, ApiError> {
+        #[derive(Deserialize)]
+        struct Success {
+            success: bool,
+        }
+        let what = format!("STREAM.MSG.DELETE.{}", self.dead_stream());
+        let body = json!({ "seq": sequence, "no_erase": true }).to_string();
+        let answer = self.nats().read::<Success>(what, body.into()).await;
+        Ok(api::found(answer)?.is_some_and(|a| a.success))
+    }
+
+    /// Deletes all dead letters. Answers how many.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn purge_dead(&self) -> Result<u64, ApiError> {
+        #[derive(Deserialize)]
+        struct Purged {
+            purged: u64,
+        }
+        let what = format!("STREAM.PURGE.{}", self.dead_stream());
+        Ok(self.nats().read::<Purged>(what, Bytes::new()).await?.purged)
+    }
+}

@@ -1,0 +1,514 @@
+//! Queues as streams: made, compared with what Keywork needs, changed, counted, deleted.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use keywork_model::{QueueConfig, QueueName, UnixMillis, time::millis};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    api::{ApiError, code},
+    clock,
+    connect::Nats,
+    jobs::Jobs,
+    names::CONSUMER,
+};
+
+const METADATA: &str = "keywork.queue";
+
+/// How opening or changing a queue fails.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// There is no such queue.
+    #[error("there is no such queue")]
+    Unknown,
+    /// There is one, with another configuration.
+    #[error("the queue exists with another configuration")]
+    Exists,
+    /// Its stream or consumer was changed so that a law would break.
+    #[error(
+        "the {object} of queue {queue} has drifted: {field} is {found}, Keywork needs {needed}"
+    )]
+    Drift {
+        /// The queue.
+        queue: QueueName,
+        /// `stream` or `consumer`.
+        object: &'static str,
+        /// The field at fault.
+        field: &'static str,
+        /// What it is.
+        found: String,
+        /// What it must be.
+        needed: String,
+    },
+    /// JetStream failed.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
+/// What a stream's info says.
+#[derive(Clone, Debug, Deserialize)]
+pub struct StreamInfo {
+    config: Map<String, Value>,
+    created: jiff::Timestamp,
+    state: StreamState,
+    cluster: Option<ClusterInfo>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct StreamState {
+    messages: u64,
+    first_seq: u64,
+    last_seq: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ClusterInfo {
+    #[serde(default)]
+    leader: Option<String>,
+    #[serde(default)]
+    leader_since: Option<String>,
+}
+
+/// What a consumer's info says.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ConsumerInfo {
+    config: Map<String, Value>,
+    delivered: Position,
+    ack_floor: Position,
+    /// Delivered and not settled.
+    pub num_ack_pending: u64,
+    /// Never delivered.
+    pub num_pending: u64,
+    #[serde(default)]
+    paused: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Position {
+    stream_seq: u64,
+}
+
+/// A queue as JetStream keeps it, at one moment.
+#[derive(Clone, Debug)]
+pub struct QueueInfo {
+    /// The configuration.
+    pub config: QueueConfig,
+    /// Which making of the stream this is.
+    pub incarnation: u64,
+    /// When it was made.
+    pub created_at: UnixMillis,
+    /// How many nodes keep it.
+    pub replicas: usize,
+    /// Outstanding jobs.
+    pub messages: u64,
+    /// The oldest stored sequence.
+    pub first_sequence: u64,
+    /// The newest stored sequence.
+    pub last_sequence: u64,
+    /// The newest sequence that was ever delivered.
+    pub delivered: u64,
+    /// Nothing at or below it will be delivered again.
+    pub ack_floor: u64,
+    /// Delivered and not settled.
+    pub in_flight: u64,
+    /// Never delivered.
+    pub ready: u64,
+    /// Whether deliveries are stopped.
+    pub paused: bool,
+    /// What changes when the NATS server that keeps a single replica is restarted.
+    pub keeper: String,
+    /// How long JetStream waits for a settlement now.
+    pub ack_wait: Duration,
+}
+
+impl Nats {
+    /// Makes a queue.
+    ///
+    /// # Errors
+    /// [`QueueError::Exists`] when there is one with another configuration.
+    pub async fn create_queue(
+        &self,
+        queue: &QueueName,
+        config: &QueueConfig,
+        replicas: usize,
+    ) -> Result<Jobs, QueueError> {
+        let stream = self.names().jobs_stream(queue);
+        let wanted = stream_config(self, queue, config, replicas);
+        let what = format!("STREAM.CREATE.{stream}");
+        match self
+            .read::<Value>(what, Bytes::from(wanted.to_string()))
+            .await
+        {
+            Ok(_) => {}
+            Err(error) if error.code() == Some(code::STREAM_EXISTS) => {
+                let jobs = self.open_queue(queue).await?;
+                let same = jobs.info().await?.config == *config;
+                return if same {
+                    Ok(jobs)
+                } else {
+                    Err(QueueError::Exists)
+                };
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.ensure_dead(queue, config, replicas).await?;
+        self.ensure_consumer(queue, config.ack_wait()).await?;
+        self.open_queue(queue).await
+    }
+
+    /// Opens a queue: compares it with what Keywork needs, makes and repairs what it can.
+    ///
+    /// # Errors
+    /// [`QueueError::Unknown`], or [`QueueError::Drift`] where a law would break.
+    pub async fn open_queue(&self, queue: &QueueName) -> Result<Jobs, QueueError> {
+        let stream = self.stream_info(queue).await?;
+        self.check_stream(queue, &stream)?;
+        let config = stored_config(&stream);
+        let replicas = replicas(&stream);
+        self.repair_stream(queue, &stream, &config).await?;
+        self.ensure_dead(queue, &config, replicas).await?;
+        if replicas == 1 {
+            self.ensure_ends().await?;
+        }
+        match self.consumer_info(queue).await {
+            Ok(consumer) => self.check_consumer(queue, &consumer)?,
+            Err(QueueError::Unknown) => self.ensure_consumer(queue, config.ack_wait()).await?,
+            Err(error) => return Err(error),
+        }
+        Ok(Jobs::new(
+            self.clone(),
+            queue.clone(),
+            incarnation(&stream),
+            replicas,
+        ))
+    }
+
+    /// A queue as it is now.
+    ///
+    /// # Errors
+    /// [`QueueError::Unknown`] when it is not there.
+    pub async fn queue_info(&self, queue: &QueueName) -> Result<QueueInfo, QueueError> {
+        let stream = self.stream_info(queue).await?;
+        let consumer = self.consumer_info(queue).await?;
+        Ok(QueueInfo {
+            config: stored_config(&stream),
+            incarnation: incarnation(&stream),
+            created_at: UnixMillis(u64::try_from(stream.created.as_millisecond()).unwrap_or(0)),
+            replicas: replicas(&stream),
+            messages: stream.state.messages,
+            first_sequence: stream.state.first_seq,
+            last_sequence: stream.state.last_seq,
+            delivered: consumer.delivered.stream_seq,
+            ack_floor: consumer.ack_floor.stream_seq,
+            in_flight: consumer.num_ack_pending,
+            ready: consumer.num_pending,
+            paused: consumer.paused,
+            keeper: self.keeper(&stream),
+            ack_wait: nanos(consumer.config.get("ack_wait")),
+        })
+    }
+
+    /// The names of all queues, in order.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn queue_names(&self) -> Result<Vec<QueueName>, ApiError> {
+        #[derive(Deserialize)]
+        struct Names {
+            total: usize,
+            streams: Option<Vec<String>>,
+        }
+        let (mut seen, mut queues) = (0, Vec::new());
+        loop {
+            let body = json!({ "offset": seen }).to_string();
+            let page: Names = self.read("STREAM.NAMES".into(), body.into()).await?;
+            let streams = page.streams.unwrap_or_default();
+            seen += streams.len();
+            queues.extend(
+                streams
+                    .iter()
+                    .filter_map(|s| self.names().queue_of_stream(s)),
+            );
+            if streams.is_empty() || seen >= page.total {
+                queues.sort();
+                return Ok(queues);
+            }
+        }
+    }
+
+    /// Stores a queue's configuration. JetStream's own wait for settlements is changed apart:
+    /// see [`Nats::set_ack_wait`].
+    ///
+    /// # Errors
+    /// [`QueueError::Unknown`] when the queue is not there.
+    pub async fn update_queue(
+        &self,
+        queue: &QueueName,
+        config: &QueueConfig,
+    ) -> Result<(), QueueError> {
+        let mut stream = self.stream_info(queue).await?;
+        stream.config.insert(
+            "duplicate_window".into(),
+            json!(nanoseconds(config.dedupe_window)),
+        );
+        let metadata = stream.config.entry("metadata").or_insert_with(|| json!({}));
+        metadata[METADATA] = json!(serde_json::to_string(config).unwrap_or_default());
+        self.update_stream(queue, stream.config).await?;
+        self.set_dead_retention(queue, config).await?;
+        Ok(())
+    }
+
+    /// Changes how long JetStream waits for a settlement.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn set_ack_wait(&self, queue: &QueueName, wait: Duration) -> Result<(), QueueError> {
+        self.ensure_consumer(queue, wait).await
+    }
+
+    /// Deletes a queue with its jobs and dead letters. One that is gone already will do.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn delete_queue(&self, queue: &QueueName) -> Result<(), ApiError> {
+        for stream in [
+            self.names().jobs_stream(queue),
+            self.names().dead_stream(queue),
+        ] {
+            let what = format!("STREAM.DELETE.{stream}");
+            match self.read::<Value>(what, Bytes::new()).await {
+                Err(error) if error.code() != Some(code::NO_STREAM) => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops deliveries, or goes on with them.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn pause_queue(&self, queue: &QueueName, pause: bool) -> Result<(), QueueError> {
+        let body = if pause {
+            json!({ "pause_until": "2500-01-01T00:00:00Z" })
+        } else {
+            json!({})
+        };
+        let stream = self.names().jobs_stream(queue);
+        let what = format!("CONSUMER.PAUSE.{stream}.{CONSUMER}");
+        self.read::<Value>(what, body.to_string().into())
+            .await
+            .map(drop)
+            .map_err(known)
+    }
+
+    /// Removes all messages up to and with this sequence. Answers how many.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn purge_queue(&self, queue: &QueueName, up_to: u64) -> Result<u64, QueueError> {
+        #[derive(Deserialize)]
+        struct Purged {
+            purged: u64,
+        }
+        let what = format!("STREAM.PURGE.{}", self.names().jobs_stream(queue));
+        let body = json!({ "seq": up_to + 1 }).to_string();
+        let purged: Purged = self.read(what, body.into()).await.map_err(known)?;
+        Ok(purged.purged)
+    }
+
+    async fn stream_info(&self, queue: &QueueName) -> Result<StreamInfo, QueueError> {
+        let what = format!("STREAM.INFO.{}", self.names().jobs_stream(queue));
+        self.read(what, Bytes::new()).await.map_err(known)
+    }
+
+    async fn consumer_info(&self, queue: &QueueName) -> Result<ConsumerInfo, QueueError> {
+        let what = format!(
+            "CONSUMER.INFO.{}.{CONSUMER}",
+            self.names().jobs_stream(queue)
+        );
+        self.read(what, Bytes::new()).await.map_err(known)
+    }
+
+    async fn update_stream(
+        &self,
+        queue: &QueueName,
+        config: Map<String, Value>,
+    ) -> Result<(), QueueError> {
+        let what = format!("STREAM.UPDATE.{}", self.names().jobs_stream(queue));
+        let body = Value::Object(config).to_string();
+        self.read::<Value>(what, body.into())
+            .await
+            .map(drop)
+            .map_err(known)
+    }
+
+    async fn ensure_consumer(&self, queue: &QueueName, wait: Duration) -> Result<(), QueueError> {
+        let stream = self.names().jobs_stream(queue);
+        let what = format!("CONSUMER.CREATE.{stream}.{CONSUMER}");
+        let body = json!({ "stream_name": stream, "config": consumer_config(wait) });
+        self.read::<Value>(what, body.to_string().into())
+            .await
+            .map(drop)
+            .map_err(known)
+    }
+
+    /// What changes when the server that keeps a single replica is restarted: in a cluster its
+    /// leadership's beginning, alone the server's own id.
+    fn keeper(&self, stream: &StreamInfo) -> String {
+        let cluster = stream.cluster.as_ref();
+        match cluster.and_then(|c| c.leader.as_ref().zip(c.leader_since.as_ref())) {
+            Some((leader, since)) => format!("{leader} since {since}"),
+            None => self.server_id(),
+        }
+    }
+
+    fn check_stream(&self, queue: &QueueName, stream: &StreamInfo) -> Result<(), QueueError> {
+        let needed = [
+            ("retention", json!("workqueue")),
+            ("max_msgs_per_subject", json!(1)),
+            ("discard", json!("new")),
+            ("discard_new_per_subject", json!(true)),
+            ("subjects", json!([self.names().all_jobs(queue)])),
+            ("max_age", json!(0)),
+            ("allow_msg_ttl", json!(false)),
+            ("sealed", json!(false)),
+            ("no_ack", json!(false)),
+            ("storage", json!("file")),
+        ];
+        check(queue, "stream", &stream.config, &needed)
+    }
+
+    fn check_consumer(&self, queue: &QueueName, info: &ConsumerInfo) -> Result<(), QueueError> {
+        let needed = [
+            ("ack_policy", json!("explicit")),
+            ("max_deliver", json!(-1)),
+            ("max_ack_pending", json!(-1)),
+            ("filter_subject", json!("")),
+            ("backoff", json!([])),
+        ];
+        check(queue, "consumer", &info.config, &needed)
+    }
+
+    /// Puts right what breaks no law: roll-ups and direct reads allowed, the dedupe window, the metadata.
+    async fn repair_stream(
+        &self,
+        queue: &QueueName,
+        stream: &StreamInfo,
+        config: &QueueConfig,
+    ) -> Result<(), QueueError> {
+        let mut wanted = stream.config.clone();
+        wanted.insert("allow_rollup_hdrs".into(), json!(true));
+        wanted.insert("allow_direct".into(), json!(true));
+        wanted.insert("deny_delete".into(), json!(false));
+        wanted.insert(
+            "duplicate_window".into(),
+            json!(nanoseconds(config.dedupe_window)),
+        );
+        let metadata = wanted.entry("metadata").or_insert_with(|| json!({}));
+        if metadata.get(METADATA).is_none() {
+            metadata[METADATA] = json!(serde_json::to_string(config).unwrap_or_default());
+        }
+        let defaults = ["deny_delete"];
+        let differs = |(field, value): (&String, &Value)| {
+            let found = stream.config.get(field);
+            found != Some(value) && !(found.is_none() && defaults.contains(&field.as_str()))
+        };
+        if !wanted.iter().any(differs) {
+            return Ok(());
+        }
+        tracing::warn!(%queue, "repairing the stream's configuration");
+        self.update_stream(queue, wanted).await
+    }
+}
+
+fn known(error: ApiError) -> QueueError {
+    match error.code() {
+        Some(code::NO_STREAM | code::NO_CONSUMER) => QueueError::Unknown,
+        Some(_) | None => error.into(),
+    }
+}
+
+fn check(
+    queue: &QueueName,
+    object: &'static str,
+    config: &Map<String, Value>,
+    needed: &[(&'static str, Value)],
+) -> Result<(), QueueError> {
+    for (field, needed) in needed {
+        // JetStream leaves out what is zero, empty or false.
+        let found = config.get(*field).filter(|v| !v.is_null());
+        let absent_will_do = [json!(0), json!(false), json!(""), json!([])].contains(needed);
+        if found != Some(needed) && !(found.is_none() && absent_will_do) {
+            return Err(QueueError::Drift {
+                queue: queue.clone(),
+                object,
+                field,
+                found: found.map_or_else(|| "unset".into(), Value::to_string),
+                needed: needed.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn stream_config(nats: &Nats, queue: &QueueName, config: &QueueConfig, replicas: usize) -> Value {
+    json!({
+        "name": nats.names().jobs_stream(queue),
+        "description": format!("Keywork: the outstanding jobs of queue {queue}"),
+        "subjects": [nats.names().all_jobs(queue)],
+        "retention": "workqueue",
+        "max_msgs_per_subject": 1,
+        "discard": "new",
+        "discard_new_per_subject": true,
+        "storage": "file",
+        "num_replicas": replicas,
+        "allow_direct": true,
+        "allow_rollup_hdrs": true,
+        "duplicate_window": nanoseconds(config.dedupe_window),
+        // Sequences, and so fencing numbers, keep growing when a queue is deleted and made again.
+        "first_seq": clock::now().0 * 1_000,
+        "metadata": { METADATA: serde_json::to_string(config).unwrap_or_default() },
+    })
+}
+
+fn consumer_config(wait: Duration) -> Value {
+    json!({
+        "name": CONSUMER, "durable_name": CONSUMER, "ack_policy": "explicit",
+        "ack_wait": nanoseconds(wait), "max_deliver": -1, "max_ack_pending": -1,
+        "deliver_policy": "all", "replay_policy": "instant",
+    })
+}
+
+fn stored_config(stream: &StreamInfo) -> QueueConfig {
+    let metadata = stream.config.get("metadata").and_then(|m| m.get(METADATA));
+    metadata
+        .and_then(Value::as_str)
+        .and_then(|json| serde_json::from_str(json).ok())
+        .unwrap_or_default()
+}
+
+fn replicas(stream: &StreamInfo) -> usize {
+    let replicas = stream
+        .config
+        .get("num_replicas")
+        .and_then(Value::as_u64)
+        .unwrap_or(1);
+    usize::try_from(replicas).unwrap_or(1)
+}
+
+/// A stream that is deleted and made again has another time of making.
+fn incarnation(stream: &StreamInfo) -> u64 {
+    u64::try_from(stream.created.as_nanosecond()).unwrap_or(0)
+}
+
+/// JetStream's unit for durations.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    millis(duration).saturating_mul(1_000_000)
+}
+
+fn nanos(value: Option<&Value>) -> Duration {
+    Duration::from_nanos(value.and_then(Value::as_u64).unwrap_or(0))
+}

@@ -1,0 +1,117 @@
+//! What all servers share beside jobs: small values under names, in one stream.
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    api::{self, ApiError, Published, code},
+    codec,
+    connect::{ANSWER_WITHIN, Nats},
+    names::header,
+};
+
+#[derive(Deserialize)]
+struct GetAnswer {
+    message: RawMessage,
+}
+
+#[derive(Deserialize)]
+struct RawMessage {
+    #[serde(default)]
+    data: String,
+}
+
+impl Nats {
+    /// Makes the stream of settings where it is not there.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn ensure_settings(&self, replicas: usize) -> Result<(), ApiError> {
+        let stream = self.names().settings_stream();
+        let config = json!({
+            "name": stream, "subjects": [self.names().all_settings()], "retention": "limits",
+            "max_msgs_per_subject": 1, "storage": "file", "num_replicas": replicas,
+            "discard": "old", "allow_direct": true,
+        });
+        self.ensure_stream(&stream, &config).await
+    }
+
+    /// Makes a stream; one of that name that is there already will do.
+    pub(crate) async fn ensure_stream(
+        &self,
+        stream: &str,
+        config: &serde_json::Value,
+    ) -> Result<(), ApiError> {
+        let body = Bytes::from(config.to_string());
+        let made = self
+            .read::<serde_json::Value>(format!("STREAM.CREATE.{stream}"), body)
+            .await;
+        match made {
+            Err(error) if error.code() == Some(code::STREAM_EXISTS) => Ok(()),
+            made => made.map(drop),
+        }
+    }
+
+    /// Reads a setting.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, ApiError> {
+        let body = json!({ "last_by_subj": self.names().setting(name) }).to_string();
+        let what = format!("STREAM.MSG.GET.{}", self.names().settings_stream());
+        let answer = api::found(self.read::<GetAnswer>(what, body.into()).await)?;
+        answer
+            .map(|answer| codec::base64(&answer.message.data))
+            .transpose()
+    }
+
+    /// Writes a setting.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn set(&self, name: &str, value: Vec<u8>) -> Result<(), ApiError> {
+        match self.publish_setting(name, None, value).await {
+            Published::Failed(failure) => Err(failure.into()),
+            Published::Refused(refusal) => Err(refusal.into()),
+            Published::Stored(_)
+            | Published::Duplicate(_)
+            | Published::KeyBusy
+            | Published::Full
+            | Published::WrongLast(_)
+            | Published::InFlight => Ok(()),
+        }
+    }
+
+    /// Writes a setting unless it is there, and answers what is there then.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn set_once(&self, name: &str, value: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::EXPECTED_LAST, "0");
+        if let Some(there) = self.setting(name).await? {
+            return Ok(there);
+        }
+        if let Published::Failed(failure) = self.publish_setting(name, Some(headers), value).await {
+            return Err(failure.into());
+        }
+        self.setting(name)
+            .await?
+            .ok_or_else(|| ApiError::Unreadable("a setting vanished".into()))
+    }
+
+    async fn publish_setting(
+        &self,
+        name: &str,
+        headers: Option<HeaderMap>,
+        value: Vec<u8>,
+    ) -> Published {
+        let subject = self.names().setting(name);
+        self.publishing()
+            .request(subject, headers, value.into(), ANSWER_WITHIN)
+            .await
+            .published()
+    }
+}
