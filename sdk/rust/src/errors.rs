@@ -44,8 +44,10 @@ pub mod reasons {
     pub const SERVER_DRAINING: &str = "SERVER_DRAINING";
     /// The contract has it, the server does not yet.
     pub const NOT_SERVED_YET: &str = "NOT_SERVED_YET";
-    /// The stream did not begin with Hello, or not in time.
+    /// The stream did not begin with Hello.
     pub const HELLO_MISSING: &str = "HELLO_MISSING";
+    /// No Hello came in time, or the stream broke before it.
+    pub const HELLO_LATE: &str = "HELLO_LATE";
     /// The worker was silent for the liveness timeout.
     pub const SESSION_SILENT: &str = "SESSION_SILENT";
     /// The worker did not read what it was sent.

@@ -371,6 +371,5 @@ fn is_final(error: &Error) -> bool {
             | Code::NotFound
             | Code::Unimplemented
     );
-    // A Hello that was too slow on its way is no refusal.
-    refusal && !error.is_outage() && error.reason() != reasons::HELLO_MISSING
+    refusal && !error.is_outage()
 }

@@ -257,8 +257,8 @@ async fn a_stream_that_ends_as_superseded_stops_the_worker_too() -> Tested {
 async fn a_hello_that_was_too_slow_is_said_again() -> Tested {
     use tonic_types::{ErrorDetails, StatusExt};
     let scene = Scene::with_long_leases().await;
-    let details = ErrorDetails::with_error_info("HELLO_MISSING", "keywork.dev", []);
-    let slow = Status::with_error_details(Code::InvalidArgument, "no Hello within 10 s", details);
+    let details = ErrorDetails::with_error_info("HELLO_LATE", "keywork.dev", []);
+    let slow = Status::with_error_details(Code::Unavailable, "no Hello within 10 s", details);
     scene
         .server
         .script(|script| script.refuse_sessions.push_back(slow));
