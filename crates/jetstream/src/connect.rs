@@ -24,6 +24,9 @@ pub const LEAST_NATS: (u64, u64) = (2, 14);
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How long a call that may be repeated is repeated while no leader answers.
 pub const REPEAT_FOR: Duration = Duration::from_secs(6);
+/// How long the first try of a call that may be repeated waits for its answer; each further one waits
+/// for so much longer.
+const FIRST_ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// How to reach NATS.
 #[derive(Clone, Debug, Default)]
@@ -172,29 +175,53 @@ impl Nats {
     }
 
     /// Calls JetStream's API once.
-    pub(crate) async fn call<T: DeserializeOwned>(
+    async fn call<T: DeserializeOwned>(
         &self,
         what: String,
         body: Bytes,
+        within: Duration,
     ) -> Result<T, ApiError> {
         let subject = format!("$JS.API.{what}");
         self.inner
             .publishing
-            .request(subject, None, body, ANSWER_WITHIN)
+            .request(subject, None, body, within)
             .await
             .json()
     }
 
     /// Calls JetStream's API for something that changes nothing or may be repeated, and repeats it
-    /// while no leader answers.
+    /// while no leader answers. A stream of several replicas that has no leader yet says nothing at all,
+    /// so no answer means asking again, each time with more patience.
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         what: String,
         body: Bytes,
     ) -> Result<T, ApiError> {
         let until = Instant::now() + REPEAT_FOR;
+        let mut within = FIRST_ANSWER_WITHIN;
         loop {
-            match self.call(what.clone(), body.clone()).await {
+            match self.call(what.clone(), body.clone(), within).await {
+                Err(ApiError::Failed(Failure::NoResponders)) if Instant::now() < until => {
+                    sleep(Duration::from_millis(100)).await;
+                }
+                Err(ApiError::Failed(Failure::TimedOut)) if Instant::now() < until => {
+                    within += FIRST_ANSWER_WITHIN;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Calls JetStream's API for something that must not happen twice: it is repeated only while it is
+    /// certain that nothing happened.
+    pub(crate) async fn change<T: DeserializeOwned>(
+        &self,
+        what: String,
+        body: Bytes,
+    ) -> Result<T, ApiError> {
+        let until = Instant::now() + REPEAT_FOR;
+        loop {
+            match self.call(what.clone(), body.clone(), ANSWER_WITHIN).await {
                 Err(ApiError::Failed(Failure::NoResponders)) if Instant::now() < until => {
                     sleep(Duration::from_millis(100)).await;
                 }

@@ -210,7 +210,7 @@ impl Jobs {
         }
         let what = format!("STREAM.MSG.DELETE.{}", self.dead_stream());
         let body = json!({ "seq": sequence, "no_erase": true }).to_string();
-        let answer = self.nats().read::<Success>(what, body.into()).await;
+        let answer = self.nats().change::<Success>(what, body.into()).await;
         Ok(api::found(answer)?.is_some_and(|a| a.success))
     }
 
@@ -224,6 +224,10 @@ impl Jobs {
             purged: u64,
         }
         let what = format!("STREAM.PURGE.{}", self.dead_stream());
-        Ok(self.nats().read::<Purged>(what, Bytes::new()).await?.purged)
+        Ok(self
+            .nats()
+            .change::<Purged>(what, Bytes::new())
+            .await?
+            .purged)
     }
 }

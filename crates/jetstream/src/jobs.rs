@@ -265,7 +265,7 @@ impl Jobs {
         let what = format!("STREAM.PURGE.{}", self.stream);
         let filter = self.nats.names().all_jobs(&self.queue);
         let body = json!({ "seq": up_to + 1, "filter": filter }).to_string();
-        Ok(self.nats.read::<Purged>(what, body.into()).await?.purged)
+        Ok(self.nats.change::<Purged>(what, body.into()).await?.purged)
     }
 
     /// Reads what a key holds, from the leader.

@@ -453,7 +453,7 @@ impl Nats {
         let stream = self.names().jobs_stream(queue);
         let what = format!("CONSUMER.RESET.{stream}.{CONSUMER}");
         let body = json!({ "seq": front + 1 }).to_string();
-        self.read::<Value>(what, body.into())
+        self.change::<Value>(what, body.into())
             .await
             .map(drop)
             .map_err(known)
