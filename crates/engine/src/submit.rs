@@ -91,7 +91,7 @@ impl Engine {
         let queue = self.open(queue).await?;
         let offer = prepare(&queue, submission, on_conflict)?;
         if queue.full() {
-            return refuse_full(&queue, &offer).await;
+            return refuse_full(self, offer).await;
         }
         let published = offer.publish().await;
         conclude(self, offer, published).await
@@ -384,9 +384,11 @@ async fn duplicate(offer: Offer, sequence: u64) -> Concluded {
     Ok(SubmitAnswer::Duplicate(Box::new(ended)))
 }
 
-/// A full queue still says of a busy key that it is busy.
-async fn refuse_full(queue: &Arc<Queue>, offer: &Offer) -> Concluded {
-    if let Some(view) = occupant(offer).await? {
+/// A full queue still says of a busy key that it is busy, and of an offer that was accepted before that
+/// it was.
+async fn refuse_full(engine: &Engine, offer: Offer) -> Concluded {
+    let queue = Arc::clone(&offer.queue);
+    if let Some(view) = occupant(&offer).await? {
         if offer.dedupe.is_some() && view.job.id == offer.job.id {
             return Ok(SubmitAnswer::Duplicate(Box::new(view)));
         }
@@ -396,27 +398,16 @@ async fn refuse_full(queue: &Arc<Queue>, offer: &Offer) -> Concluded {
     if let Ok(info) = queue.jobs.info().await {
         queue.learn(&info);
     }
-    if queue.full() {
-        return Err(SubmitError::QueueFull {
-            limit: queue.config().max_depth,
-        });
+    if !queue.full() {
+        let published = offer.publish().await;
+        return conclude(engine, offer, published).await;
     }
-    match offer.publish().await {
-        Published::Stored(_) => {
-            queue.count_accepted();
-            let state = JobState::Queued;
-            Ok(SubmitAnswer::Created(Box::new(
-                queue.plain_view(offer.job.clone(), state),
-            )))
-        }
-        Published::Failed(failure) => Err(ApiError::Failed(failure).into()),
-        Published::Refused(refusal) => Err(ApiError::Refused(refusal).into()),
-        Published::Duplicate(_)
-        | Published::KeyBusy
-        | Published::Full
-        | Published::WrongLast(_)
-        | Published::InFlight => Err(SubmitError::QueueFull {
-            limit: queue.config().max_depth,
-        }),
+    if let Some(id) = &offer.dedupe
+        && let Some(sequence) = queue.jobs.remembered(id).await.map_err(ApiError::from)?
+    {
+        return duplicate(offer, sequence).await;
     }
+    Err(SubmitError::QueueFull {
+        limit: queue.config().max_depth,
+    })
 }

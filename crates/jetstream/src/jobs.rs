@@ -160,6 +160,31 @@ impl Jobs {
             .published()
     }
 
+    /// Whether JetStream remembers a dedupe id, and from which sequence. It is asked by a publish that it
+    /// refuses otherwise: the front message's subject is always taken, and ids are looked at first.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn remembered(&self, dedupe: &str) -> Result<Option<u64>, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::MSG_ID, dedupe);
+        let subject = self.nats.names().front(&self.queue);
+        let publishing = self.nats.publishing();
+        let reply = publishing
+            .request(subject, Some(headers), Bytes::new(), ANSWER_WITHIN)
+            .await;
+        match reply.published() {
+            Published::Duplicate(sequence) => Ok(Some(sequence)),
+            Published::Failed(failure) => Err(failure),
+            Published::Stored(_)
+            | Published::KeyBusy
+            | Published::Full
+            | Published::WrongLast(_)
+            | Published::InFlight
+            | Published::Refused(_) => Ok(None),
+        }
+    }
+
     /// Acknowledges a delivery; the answer is a [`crate::Reply::acked`].
     pub fn ack(&self, ticket: Ticket, sequence: u64, consumer_sequence: u64) {
         let subject = self.ack_subject(sequence, consumer_sequence);
