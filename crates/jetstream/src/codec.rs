@@ -5,7 +5,7 @@ use std::str::FromStr;
 use async_nats::HeaderMap;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use keywork_model::{Backoff, DeadReason, Job, JobId, JobKey, Mark, UnixMillis};
+use keywork_model::{Attributes, Backoff, DeadReason, Job, JobId, JobKey, Mark, UnixMillis};
 use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::{
@@ -34,12 +34,11 @@ pub(crate) fn encode(job: &Job, submitted_at: bool) -> HeaderMap {
             headers.insert(name, value);
         }
     };
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let time = |at: Option<UnixMillis>| at.map(|at| at.0.to_string());
-    put(header::CONTENT_TYPE, text(&job.content_type));
+    put(header::CONTENT_TYPE, plain(&job.content_type));
     put(
         header::ATTRIBUTES,
-        (!job.attributes.is_empty()).then(|| json(&job.attributes)),
+        (!job.attributes.is_empty()).then(|| json(&attributes(&job.attributes, encoded))),
     );
     put(
         header::ATTEMPT,
@@ -56,16 +55,42 @@ pub(crate) fn encode(job: &Job, submitted_at: bool) -> HeaderMap {
     );
     put(header::NOT_BEFORE, time(job.not_before));
     put(header::EXPIRES_AT, time(job.expires_at));
-    put(
-        header::ERROR,
-        text(&job.last_error).map(|e| utf8_percent_encode(&e, &PLAIN).to_string()),
-    );
+    put(header::ERROR, plain(&job.last_error));
     put(header::MARK, mark(job.mark));
     headers
 }
 
-/// What an error's text may not hold in a header: control characters, and `%` itself.
+/// What a text may not hold in a header: control characters, and `%` itself. What is not ASCII is encoded too.
 const PLAIN: percent_encoding::AsciiSet = CONTROLS.add(b'%');
+/// Spaces at the ends of a header would be cut off.
+const PLAIN_AND_SPACES: percent_encoding::AsciiSet = PLAIN.add(b' ');
+
+/// A text as a header: at most three bytes for one of its own.
+fn plain(text: &str) -> Option<String> {
+    let set = if text.starts_with(' ') || text.ends_with(' ') {
+        &PLAIN_AND_SPACES
+    } else {
+        &PLAIN
+    };
+    (!text.is_empty()).then(|| utf8_percent_encode(text, set).to_string())
+}
+
+fn plain_again(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// JSON writes most control characters with six bytes, and a header block may have 64 KiB. Encoded before
+/// that, attributes at their limit fit, with all else that is added to a job in its life.
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, &PLAIN).to_string()
+}
+
+fn attributes(attributes: &Attributes, with: impl Fn(&str) -> String) -> Attributes {
+    attributes
+        .iter()
+        .map(|(name, value)| (with(name), with(value)))
+        .collect()
+}
 
 fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
@@ -93,9 +118,12 @@ pub(crate) fn decode(origin: Origin<'_>, headers: Option<&HeaderMap>, payload: B
         id: id.unwrap_or_else(|| JobId::of_foreign(origin.incarnation, origin.sequence)),
         key: key.unwrap_or_else(|| raw_key(token)),
         payload,
-        content_type: get(header::CONTENT_TYPE).unwrap_or_default().into(),
+        content_type: get(header::CONTENT_TYPE)
+            .map(plain_again)
+            .unwrap_or_default(),
         attributes: get(header::ATTRIBUTES)
             .and_then(|json| serde_json::from_str(json).ok())
+            .map(|written| attributes(&written, plain_again))
             .unwrap_or_default(),
         attempt: get(header::ATTEMPT).and_then(number).unwrap_or(1).max(1),
         max_attempts: get(header::MAX_ATTEMPTS).and_then(number),
@@ -105,9 +133,7 @@ pub(crate) fn decode(origin: Origin<'_>, headers: Option<&HeaderMap>, payload: B
             .unwrap_or(origin.stored_at),
         not_before: get(header::NOT_BEFORE).and_then(time),
         expires_at: get(header::EXPIRES_AT).and_then(time),
-        last_error: get(header::ERROR)
-            .map(|e| percent_decode_str(e).decode_utf8_lossy().into_owned())
-            .unwrap_or_default(),
+        last_error: get(header::ERROR).map(plain_again).unwrap_or_default(),
         reseated: get(header::FROM).is_some(),
         mark: match get(header::MARK).map(read_mark) {
             Some(mark) => mark,

@@ -143,9 +143,9 @@ pub fn key_token(subject: &str) -> &str {
 pub mod header {
     /// The job's id. Absent on a job published by hand: the id then follows from its sequence.
     pub const ID: &str = "Keywork-Id";
-    /// Media type of the payload.
+    /// Media type of the payload, percent-encoded.
     pub const CONTENT_TYPE: &str = "Keywork-Content-Type";
-    /// The caller's attributes, a JSON object of strings.
+    /// The caller's attributes, a JSON object of strings, each percent-encoded.
     pub const ATTRIBUTES: &str = "Keywork-Attributes";
     /// The attempt that comes next. Absent: 1.
     pub const ATTEMPT: &str = "Keywork-Attempt";

@@ -17,7 +17,7 @@ pub mod violation;
 
 pub use backoff::Backoff;
 pub use config::QueueConfig;
-pub use job::{DeadReason, Job, JobId, Mark, Submission};
+pub use job::{Attributes, DeadReason, Job, JobId, Mark, Submission};
 pub use key::JobKey;
 pub use names::{QueueName, WorkerId};
 pub use time::UnixMillis;
