@@ -455,11 +455,18 @@ pub const CONFIG_FIELDS: [&str; 9] = [
     "dedupe_window",
 ];
 
-/// Puts one field of a configuration in place; where it is unset, its default.
-///
-/// # Errors
-/// A violation of the field.
-pub fn set_config_field(
+/// Puts fields of a configuration in place, those of [`CONFIG_FIELDS`]; where one is unset, its default.
+/// Answers all that could not be read; those fields stay as they are.
+pub fn set_config_fields<F: AsRef<str>>(
+    into: &mut QueueConfig,
+    fields: &[F],
+    from: &proto::QueueConfig,
+) -> Vec<Violation> {
+    let set = |field: &F| set_config_field(into, field.as_ref(), from).err();
+    fields.iter().filter_map(set).collect()
+}
+
+fn set_config_field(
     into: &mut QueueConfig,
     field: &str,
     from: &proto::QueueConfig,
@@ -500,13 +507,7 @@ pub fn set_config_field(
         "dedupe_window" => {
             into.dedupe_window = read(from.dedupe_window)?.unwrap_or(default.dedupe_window);
         }
-        _ => {
-            let known = CONFIG_FIELDS.join(", ");
-            return Err(Violation::new(
-                "update_mask",
-                format!("{field} is none of {known}"),
-            ));
-        }
+        _ => return Err(Violation::new(field, "is no field of a configuration")),
     }
     Ok(())
 }

@@ -93,13 +93,10 @@ impl Service {
     async fn create(&self, request: proto::CreateQueueRequest) -> Result<proto::Queue, Problem> {
         let name = to_name(&request.name)?;
         let given = request.config.unwrap_or_default();
-        let mut config = QueueConfig::default();
-        for field in CONFIG_FIELDS {
-            convert::set_config_field(&mut config, field, &given)
-                .map_err(|v| v.within("config"))?;
-        }
+        let configure =
+            |config: &mut QueueConfig| convert::set_config_fields(config, &CONFIG_FIELDS, &given);
         Ok(convert::queue(
-            self.engine.create_queue(&name, &config).await?,
+            self.engine.create_queue(&name, configure).await?,
         ))
     }
 
@@ -110,24 +107,20 @@ impl Service {
             .update_mask
             .map(|mask| mask.paths)
             .unwrap_or_default();
+        let known = CONFIG_FIELDS.join(", ");
         if fields.is_empty() {
-            let known = CONFIG_FIELDS.join(", ");
             let problem = format!("must name at least one of {known}");
             return Err(Violation::new("update_mask", problem).into());
         }
-        // Tried on the defaults first, so that the change itself cannot fail.
-        let mut tried = QueueConfig::default();
-        for field in &fields {
-            convert::set_config_field(&mut tried, field, &given)?;
+        let unknown = fields.iter().find(|f| !CONFIG_FIELDS.contains(&f.as_str()));
+        if let Some(field) = unknown {
+            let problem = format!("{field} is none of {known}");
+            return Err(Violation::new("update_mask", problem).into());
         }
-        let change = move |mut config: QueueConfig| {
-            for field in &fields {
-                drop(convert::set_config_field(&mut config, field, &given));
-            }
-            config
-        };
+        let configure =
+            |config: &mut QueueConfig| convert::set_config_fields(config, &fields, &given);
         Ok(convert::queue(
-            self.engine.update_queue(&name, change).await?,
+            self.engine.update_queue(&name, configure).await?,
         ))
     }
 

@@ -65,34 +65,34 @@ pub struct QueueView {
 }
 
 impl Engine {
-    /// Makes a queue.
+    /// Makes a queue. `configure` changes the default configuration, and answers what it could not take:
+    /// that is reported together with all limits that are broken.
     ///
     /// # Errors
     /// [`AdminError::Exists`] when there is one with another configuration.
     pub async fn create_queue(
         &self,
         name: &QueueName,
-        config: &QueueConfig,
+        configure: impl FnOnce(&mut QueueConfig) -> Vec<Violation> + Send,
     ) -> Result<QueueView, AdminError> {
-        self.check(config)?;
+        let config = self.checked(QueueConfig::default(), configure)?;
         self.nats()
-            .create_queue(name, config, self.options().replicas)
+            .create_queue(name, &config, self.options().replicas)
             .await?;
         self.queue(name).await
     }
 
-    /// Changes a queue's configuration.
+    /// Changes a queue's configuration, in the way that [`Engine::create_queue`] makes one.
     ///
     /// # Errors
     /// [`OpenError::Unknown`] when it is not there.
     pub async fn update_queue(
         &self,
         name: &QueueName,
-        change: impl FnOnce(QueueConfig) -> QueueConfig + Send,
+        configure: impl FnOnce(&mut QueueConfig) -> Vec<Violation> + Send,
     ) -> Result<QueueView, AdminError> {
         let info = self.nats().queue_info(name).await?;
-        let config = change(info.config);
-        self.check(&config)?;
+        let config = self.checked(info.config, configure)?;
         // A longer lease needs JetStream's longer wait before anybody is promised it. A shorter wait
         // comes last, when no longer lease can be out: each server's upkeep sees to that.
         if config.ack_wait() > info.ack_wait {
@@ -103,10 +103,23 @@ impl Engine {
         self.queue(name).await
     }
 
-    fn check(&self, config: &QueueConfig) -> Result<(), AdminError> {
-        config
-            .check(self.nats().max_payload())
-            .map_err(AdminError::Config)
+    fn checked(
+        &self,
+        mut config: QueueConfig,
+        configure: impl FnOnce(&mut QueueConfig) -> Vec<Violation>,
+    ) -> Result<QueueConfig, AdminError> {
+        let mut bad = configure(&mut config);
+        bad.extend(
+            config
+                .check(self.nats().max_payload())
+                .err()
+                .unwrap_or_default(),
+        );
+        if bad.is_empty() {
+            Ok(config)
+        } else {
+            Err(AdminError::Config(bad))
+        }
     }
 
     /// One queue.
