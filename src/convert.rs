@@ -372,12 +372,20 @@ pub fn submit_response(answer: SubmitAnswer) -> proto::SubmitResponse {
 pub fn submit_result<E: Into<Problem>>(answer: Result<SubmitAnswer, E>) -> proto::SubmitResult {
     use proto::submit_result::Result as Wire;
     let result = match answer {
-        Ok(answer) => Wire::Response(submit_response(answer)),
+        Ok(answer) => Wire::Response(without_attributes(submit_response(answer))),
         Err(error) => Wire::Error(error.into().into_item()),
     };
     proto::SubmitResult {
         result: Some(result),
     }
+}
+
+/// A thousand jobs with all their attributes would be a message that clients refuse.
+fn without_attributes(mut response: proto::SubmitResponse) -> proto::SubmitResponse {
+    if let Some(job) = &mut response.job {
+        job.attributes.clear();
+    }
+    response
 }
 
 /// A dead letter on the wire.

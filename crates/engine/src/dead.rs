@@ -1,7 +1,7 @@
 //! Dead letters: looked at, submitted again, deleted.
 
 use keywork_jetstream::{ApiError, Stored, api::Published, dead::DeadLetter};
-use keywork_model::{Job, JobKey, Mark, QueueName};
+use keywork_model::{Job, JobKey, Mark, QueueName, limits};
 
 use crate::{
     engine::Engine,
@@ -45,12 +45,15 @@ impl Engine {
         let queue = self.open_existing(queue).await?;
         let subject = key.map(|key| queue.jobs.subject(key));
         let (mut letters, mut next) = (Vec::new(), Some(from));
+        let mut bytes = 0;
         while let Some(at) = next {
             let Some(letter) = queue.jobs.dead_from(at, subject.as_deref()).await? else {
                 next = None;
                 break;
             };
-            if letters.len() == count {
+            bytes += letter.job.message_bytes();
+            let too_large = bytes > limits::MESSAGE_BYTES && !letters.is_empty();
+            if letters.len() == count || too_large {
                 next = Some(letter.sequence);
                 break;
             }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::future::join_all;
 use keywork_jetstream::{Completions, Reply, clock};
-use keywork_model::{QueueName, UnixMillis, WorkerId, token::LeaseFacts};
+use keywork_model::{QueueName, UnixMillis, WorkerId, fit_in_message, token::LeaseFacts};
 use tokio::{
     sync::mpsc::UnboundedReceiver,
     time::{Instant, timeout_at},
@@ -114,6 +114,13 @@ impl Engine {
             }
         }
         pull.done = true;
+        // More would be a message that clients refuse: the rest goes to whoever asks next.
+        let fitting = fit_in_message(granted.iter().map(|one| &one.job));
+        let rest = granted.split_off(fitting);
+        if let Some(served) = session.queues.first() {
+            let sequences = rest.iter().map(|one| one.sequence).collect();
+            self.hand_back(&served.queue, sequences);
+        }
         Ok(granted)
     }
 

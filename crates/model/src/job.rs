@@ -132,6 +132,19 @@ pub struct Job {
 }
 
 impl Job {
+    /// About how many bytes it takes in a message to a client; never less than it does.
+    pub fn message_bytes(&self) -> usize {
+        const REST: usize = 1_024;
+        const EACH: usize = 16;
+        let attributes: usize = self
+            .attributes
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + EACH)
+            .sum();
+        let texts = self.content_type.len() + self.last_error.len() + self.key.as_str().len();
+        self.payload.len() + attributes + texts + REST
+    }
+
     /// How many attempts it has in a queue of this configuration.
     pub fn max_attempts(&self, config: &QueueConfig) -> u32 {
         self.max_attempts.unwrap_or(config.max_attempts)
@@ -236,6 +249,17 @@ fn check_attributes(attributes: &Attributes) -> Result<(), Violation> {
         return Err(Violation::new("attributes", "a name must not be empty"));
     }
     Ok(())
+}
+
+/// How many of these jobs fit into one message to a client: at least one, where there is one.
+pub fn fit_in_message<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> usize {
+    let mut bytes = 0;
+    let fits = |job: &&Job| {
+        let first = bytes == 0;
+        bytes += job.message_bytes();
+        first || bytes <= limits::MESSAGE_BYTES
+    };
+    jobs.into_iter().take_while(fits).count()
 }
 
 /// An error's text, cut to what is kept.

@@ -17,7 +17,7 @@ pub mod violation;
 
 pub use backoff::Backoff;
 pub use config::QueueConfig;
-pub use job::{Attributes, DeadReason, Job, JobId, Mark, Submission};
+pub use job::{Attributes, DeadReason, Job, JobId, Mark, Submission, fit_in_message};
 pub use key::JobKey;
 pub use names::{QueueName, WorkerId};
 pub use time::UnixMillis;

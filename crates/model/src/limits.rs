@@ -84,5 +84,8 @@ pub const HELLO_WITHIN: Duration = Duration::from_secs(10);
 pub const MAX_PULL_WAIT: Duration = Duration::from_secs(60);
 /// Wait of a unary pull that does not say otherwise.
 pub const DEFAULT_PULL_WAIT: Duration = Duration::from_secs(20);
+/// Most bytes of jobs in one message to a client, unless a single job is larger: gRPC clients refuse
+/// messages of more than 4 MiB unless they are told otherwise.
+pub const MESSAGE_BYTES: usize = 3 * 1024 * 1024;
 /// Longest lease token, in bytes.
 pub const TOKEN_BYTES: usize = 256;

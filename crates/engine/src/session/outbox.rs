@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use keywork_model::fit_in_message;
+
 use crate::{
     lease::{Granted, Lost},
     session::{Output, SettleResult},
@@ -64,13 +66,19 @@ impl Outbox {
             return Some(answer);
         }
         if !self.lost.is_empty() {
-            return Some(Output::Lost(take(&mut self.lost)));
+            return Some(Output::Lost(take(&mut self.lost, ITEMS)));
         }
         if self.results.len() >= self.deliveries.len() && !self.results.is_empty() {
-            return Some(Output::Results(take(&mut self.results)));
+            return Some(Output::Results(take(&mut self.results, ITEMS)));
         }
         if !self.deliveries.is_empty() {
-            return Some(Output::Deliveries(take(&mut self.deliveries)));
+            let jobs = self
+                .deliveries
+                .iter()
+                .take(ITEMS)
+                .map(|granted| &granted.job);
+            let fitting = fit_in_message(jobs);
+            return Some(Output::Deliveries(take(&mut self.deliveries, fitting)));
         }
         std::mem::take(&mut self.drained).then_some(Output::DrainAck)
     }
@@ -81,6 +89,6 @@ impl Outbox {
     }
 }
 
-fn take<T>(queue: &mut VecDeque<T>) -> Vec<T> {
-    queue.drain(..queue.len().min(ITEMS)).collect()
+fn take<T>(queue: &mut VecDeque<T>, most: usize) -> Vec<T> {
+    queue.drain(..queue.len().min(most)).collect()
 }
