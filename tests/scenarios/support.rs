@@ -418,3 +418,41 @@ impl Session {
         drop(self);
     }
 }
+
+impl Session {
+    /// As [`Session::wait_for`], but `None` when nothing that `pick` takes comes within this time.
+    pub(crate) async fn within<T>(
+        &mut self,
+        time: Duration,
+        pick: impl FnMut(&Down) -> Option<T>,
+    ) -> Option<T> {
+        timeout(time, self.wait_for(pick)).await.ok()
+    }
+
+    /// The next deliveries, with heartbeats that list nothing until they come: a session that waits for
+    /// longer than its liveness timeout needs them.
+    pub(crate) async fn beating(&mut self) -> Vec<Delivery> {
+        const EVERY: Duration = Duration::from_millis(500);
+        let waits = SOON.as_millis() * 2 / EVERY.as_millis();
+        for _ in 0..waits {
+            let deliveries = self
+                .within(EVERY, |message| match message {
+                    Down::Deliveries(list) => Some(list.deliveries.clone()),
+                    _ => None,
+                })
+                .await;
+            if let Some(deliveries) = deliveries {
+                return deliveries;
+            }
+            self.beat(&[]).await;
+        }
+        panic!("no delivery comes");
+    }
+
+    /// As [`Session::beating`], for a delivery that must come alone.
+    pub(crate) async fn beating_delivery(&mut self) -> Delivery {
+        let mut deliveries = self.beating().await;
+        assert_eq!(deliveries.len(), 1, "one delivery: {deliveries:?}");
+        deliveries.remove(0)
+    }
+}
