@@ -6,6 +6,7 @@ mod keys;
 mod leases;
 mod owners;
 mod producers;
+mod request_ids;
 mod restarts;
 mod retries;
 mod serving;
