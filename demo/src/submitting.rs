@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keywork_sdk::{Client, Error, Submit, SubmitOutcome};
+use keywork_sdk::{Client, Error, Submit};
 use tokio::time::sleep;
 
 use crate::{Accepted, QUEUE, packages::Package};
@@ -52,12 +52,12 @@ async fn submit(
     let outcomes = client.submit_many(submits).await;
     let mut busy = Vec::new();
     for (package, outcome) in offered.into_iter().zip(outcomes) {
-        match outcome? {
-            SubmitOutcome::AlreadyOutstanding(_) => busy.push(package),
-            outcome => submitted.jobs.push(Accepted {
-                id: outcome.job().id.clone(),
-                package,
-            }),
+        let outcome = outcome?;
+        if outcome.is_accepted() {
+            let id = outcome.job().id.clone();
+            submitted.jobs.push(Accepted { id, package });
+        } else {
+            busy.push(package);
         }
     }
     Ok(busy)

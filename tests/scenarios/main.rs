@@ -2,6 +2,7 @@
 //!
 //! Tests are named as what must hold. A test that bears a law's number would fail if the law broke.
 
+mod consumers;
 mod keys;
 mod leases;
 mod owners;
