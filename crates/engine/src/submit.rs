@@ -248,7 +248,12 @@ impl Offer {
         SubmitAnswer::Created(Box::new(self.queue.plain_view(self.job, state)))
     }
 
+    /// The job that holds the key may be this submit's own: JetStream forgets an id when its window is
+    /// over, and when it restarts after the job was stored anew.
     fn busy(&self, view: JobView) -> Concluded {
+        if self.dedupe.is_some() && view.job.id == self.job.id {
+            return Ok(SubmitAnswer::Duplicate(Box::new(view)));
+        }
         match self.on_conflict {
             OnConflict::Reject => Ok(SubmitAnswer::AlreadyOutstanding(Box::new(view))),
             OnConflict::Fail => Err(SubmitError::KeyBusy(Box::new(view))),
@@ -387,9 +392,6 @@ async fn duplicate(offer: Offer, sequence: u64) -> Concluded {
 /// A full queue still says of a busy key that it is busy.
 async fn refuse_full(queue: &Arc<Queue>, offer: &Offer) -> Concluded {
     if let Some(view) = occupant(offer).await? {
-        if offer.dedupe.is_some() && view.job.id == offer.job.id {
-            return Ok(SubmitAnswer::Duplicate(Box::new(view)));
-        }
         return offer.busy(view);
     }
     // Perhaps it is so no more.
