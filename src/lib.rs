@@ -1,6 +1,11 @@
 //! The Keywork service: the wire's side of it. `main.rs` is the command.
 
+pub mod config;
+pub mod convert;
 pub mod embedded;
+pub mod errors;
+pub mod rpc;
+pub mod serve;
 
 /// The contract as generated from `proto/`.
 pub mod proto {

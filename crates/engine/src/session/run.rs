@@ -49,6 +49,8 @@ struct Task {
     next_beat: Option<(u64, Vec<Bytes>)>,
     liveness_timeout: Duration,
     heard_at: Instant,
+    /// Since when there is something to send that the stream does not take.
+    blocked_since: Option<Instant>,
     sent_away: Option<(Instant, GoAwayReason)>,
     draining: bool,
 }
@@ -120,6 +122,7 @@ pub(crate) async fn open(engine: &Engine, hello: Hello) -> Result<OpenedSession,
         next_beat: None,
         liveness_timeout,
         heard_at: Instant::now(),
+        blocked_since: None,
         sent_away: None,
         draining: false,
     };
@@ -127,8 +130,9 @@ pub(crate) async fn open(engine: &Engine, hello: Hello) -> Result<OpenedSession,
         .tasks()
         .start("session", Fate::OneCaller, async move {
             let end = task.run().await;
-            // The stream may have gone first: then nobody asks why.
-            drop(end_tx.send(end));
+            if end_tx.send(end).is_err() {
+                tracing::trace!("the stream has gone first: nobody asks why");
+            }
         });
     Ok(OpenedSession {
         welcome,
@@ -215,14 +219,20 @@ impl Task {
 
     /// Sends what waits. There is room: nobody else sends.
     fn write(&mut self) {
+        self.blocked_since = None;
         if let Some(output) = self.outbox.next() {
             drop(self.outputs.try_send(output));
         }
     }
 
     /// Whether it is time to end.
-    fn look(&self) -> Option<SessionEnd> {
-        if self.outbox.overflows() {
+    fn look(&mut self) -> Option<SessionEnd> {
+        if self.outbox.is_empty() {
+            self.blocked_since = None;
+        }
+        let since = self.blocked_since.get_or_insert_with(Instant::now);
+        let unread = !self.outbox.is_empty() && since.elapsed() > self.liveness_timeout;
+        if unread || self.outbox.overflows() {
             return Some(SessionEnd::NotReading);
         }
         (self.heard_at.elapsed() > self.liveness_timeout).then_some(SessionEnd::Silent)
