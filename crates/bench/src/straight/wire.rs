@@ -68,7 +68,7 @@ impl Wire {
 
     /// Deletes the stream.
     pub(crate) async fn close(self) -> Result<(), Error> {
-        self.call(format!("STREAM.DELETE.{}", self.stream), &Value::Null)
+        self.call(format!("STREAM.DELETE.{}", self.stream), Bytes::new())
             .await
     }
 
@@ -80,7 +80,7 @@ impl Wire {
             "storage": "file", "num_replicas": 1, "allow_direct": true, "allow_rollup_hdrs": true,
             "duplicate_window": 120_000_000_000_u64,
         });
-        self.call(format!("STREAM.CREATE.{stream}"), &config)
+        self.call(format!("STREAM.CREATE.{stream}"), config.to_string().into())
             .await?;
         let consumer = json!({
             "stream_name": stream,
@@ -90,14 +90,17 @@ impl Wire {
                 "deliver_policy": "all", "replay_policy": "instant",
             },
         });
-        self.call(format!("CONSUMER.CREATE.{stream}.{CONSUMER}"), &consumer)
-            .await
+        self.call(
+            format!("CONSUMER.CREATE.{stream}.{CONSUMER}"),
+            consumer.to_string().into(),
+        )
+        .await
     }
 
-    async fn call(&self, what: String, body: &Value) -> Result<(), Error> {
+    async fn call(&self, what: String, body: Bytes) -> Result<(), Error> {
         let answer = self
             .client
-            .request(format!("$JS.API.{what}"), body.to_string().into())
+            .request(format!("$JS.API.{what}"), body)
             .await
             .map_err(Error::nats)?;
         let value: Value = serde_json::from_slice(&answer.payload).map_err(Error::nats)?;
