@@ -1,4 +1,6 @@
-//! The Keywork service: the wire's side of it. `main.rs` is the command.
+//! The Keywork service: the wire's side of it, and the command line. `main.rs` is the command.
+
+pub mod cli;
 
 pub mod config;
 pub mod convert;

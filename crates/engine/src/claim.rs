@@ -157,6 +157,7 @@ impl Engine {
         let ran = clock::now().since(facts.issued_at);
         let lease = Lease {
             session: session.id,
+            worker: session.worker.clone(),
             token: token.clone(),
             consumer_sequence: facts.consumer_sequence,
             deadline,
@@ -267,6 +268,7 @@ impl Queue {
                 Phase::Held => {}
             }
             lease.give_up_at = None;
+            lease.worker = session.worker.clone();
             (std::mem::replace(&mut lease.session, session.id), left)
         };
         session.take_resumed();

@@ -14,7 +14,7 @@ use keywork_model::{
     decide::{self, DeliveryFacts, OnDelivery},
     token::LeaseFacts,
 };
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep};
 
 use crate::{
     engine::Engine,
@@ -28,10 +28,14 @@ use crate::{
 /// Most jobs of one pull.
 const MOST_AT_ONCE: usize = 4_096;
 /// Most deliveries that are dealt with at once without going to a session.
-const MOST_CHORES: usize = 1_024;
+const MOST_CHORES: usize = 8_192;
 
-/// Deliveries to draw at once after a restart of NATS.
+/// Most deliveries to draw at once although nobody has room for them.
 const DRAW: usize = 256;
+/// How many to draw at first: a new job among them has to be given back.
+const LEAST_DRAWN: usize = 4;
+/// How long re-seats are held back while redeliveries are drawn.
+const DRAW_FOR: Duration = Duration::from_millis(20);
 
 type Chores = FuturesUnordered<BoxFuture<'static, ()>>;
 
@@ -41,6 +45,10 @@ struct Dispatcher {
     pulls: QueuePulls,
     /// Deliveries that go to no session: stored anew, put off, buried.
     chores: Chores,
+    /// How many redeliveries to draw next beyond what there is room for; 0: none.
+    draw: usize,
+    /// How many that was, the last time.
+    drawn: usize,
 }
 
 /// Runs until the queue is closed.
@@ -51,6 +59,8 @@ pub(crate) async fn run(engine: Engine, queue: Arc<Queue>, pulls: QueuePulls) {
         queue,
         pulls,
         chores: Chores::new(),
+        draw: 0,
+        drawn: 0,
     };
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -92,8 +102,10 @@ impl Dispatcher {
             return;
         }
         let asked = self.pulls.asked();
-        if room == 0 && asked == 0 && self.queue.chase.swap(false, Ordering::Relaxed) {
-            self.pulls.ask(1, false).await;
+        if room == 0 && asked == 0 {
+            let chased = self.queue.chase.swap(false, Ordering::Relaxed);
+            let draw = std::mem::take(&mut self.draw).max(chased.into());
+            self.pulls.ask(draw, false).await;
             return;
         }
         let want = room.saturating_sub(asked).min(MOST_AT_ONCE);
@@ -110,14 +122,20 @@ impl Dispatcher {
             // They stay pending, and come back when their time runs out.
             return;
         }
+        // JetStream hands out redeliveries first, and any re-seat makes it put off those that it has not
+        // handed out by one more wait. So while they come, more are drawn than there is room for, and the
+        // re-seats are held back a moment.
+        let redelivered = deliveries.last().is_some_and(|last| last.count > 1);
+        self.drawn = if redelivered {
+            (self.drawn * 2).clamp(LEAST_DRAWN, DRAW)
+        } else {
+            0
+        };
+        self.draw = self.drawn;
         let now = Instant::now();
         let mut to_lease = Vec::with_capacity(deliveries.len());
         for delivery in deliveries {
             self.queue.saw_delivered(delivery.stored.sequence);
-            // Where there is one redelivery there may be another.
-            self.queue
-                .chase
-                .fetch_or(delivery.count > 1, Ordering::Relaxed);
             match self.decide(&delivery, now) {
                 Some(OnDelivery::Lease) => to_lease.push(delivery),
                 Some(other) => self
@@ -180,6 +198,9 @@ async fn certain(queue: &Queue) -> bool {
 fn chore(queue: Arc<Queue>, delivery: Delivery, what: OnDelivery) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let stored = &delivery.stored;
+        if delivery.count > 1 {
+            sleep(DRAW_FOR).await;
+        }
         let done = match what {
             OnDelivery::Lease => Ok(()),
             OnDelivery::Wait(delay) => {
@@ -230,6 +251,7 @@ fn lease(engine: &Engine, queue: &Arc<Queue>, deliveries: Vec<Delivery>) -> Vec<
             delivery.stored.sequence,
             Lease {
                 session: session.id,
+                worker: session.worker.clone(),
                 token: token.clone(),
                 consumer_sequence: delivery.consumer_sequence,
                 deadline,

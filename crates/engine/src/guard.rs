@@ -1,6 +1,6 @@
-//! What a restart of a single NATS server makes uncertain, and for how long.
+//! What is uncertain after deliveries were forgotten, and for how long.
 //!
-//! With one replica, delivery counts and pending times prove nothing for a while after nats-server was
+//! A consumer that was made anew knows of no delivery. And with one replica, delivery counts and pending times prove nothing for a while after nats-server was
 //! killed: about 100 ms of deliveries are forgotten, and leases are redelivered up to seconds early. So
 //! for one wait of JetStream's nothing that may have been leased before is leased or re-seated: such
 //! deliveries are dropped, their holders' heartbeats and settlements still work, and JetStream brings
@@ -28,8 +28,8 @@ const EARLY: Duration = Duration::from_secs(3);
 /// What is uncertain now.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    replicated: bool,
     keeper: String,
+    checked_once: bool,
     epoch: Option<u64>,
     boundary: u64,
     until: Option<Instant>,
@@ -60,8 +60,8 @@ pub(crate) enum Verdict {
 impl Guard {
     pub(crate) fn new(info: &QueueInfo) -> Self {
         Self {
-            replicated: info.replicas > 1,
             keeper: info.keeper.clone(),
+            checked_once: false,
             epoch: None,
             boundary: 0,
             until: None,
@@ -71,9 +71,16 @@ impl Guard {
         }
     }
 
-    /// Whether NATS may have been restarted since the last check.
+    /// Whether deliveries may have been forgotten since the last check.
     pub(crate) fn must_check(&self, epoch: u64) -> bool {
-        !self.replicated && self.epoch != Some(epoch)
+        self.epoch != Some(epoch)
+    }
+
+    /// Takes in what was read: another keeper asks for a check.
+    pub(crate) fn saw_keeper(&mut self, keeper: &str) {
+        if self.epoch.is_some() && self.keeper != keeper {
+            self.epoch = None;
+        }
     }
 
     /// Whether the wait is on.
@@ -135,7 +142,7 @@ impl Queue {
         }
         let info = self.jobs.info().await?;
         let seen = self.seen().await?;
-        let first = self.guard.lock().epoch.is_none();
+        let first = !self.guard.lock().checked_once;
         let known = if first {
             seen.keeper.clone()
         } else {
@@ -153,6 +160,7 @@ impl Queue {
         }
         let mut guard = self.guard.lock();
         guard.keeper = info.keeper;
+        guard.checked_once = true;
         guard.epoch = Some(epoch);
         Ok(())
     }
@@ -167,7 +175,7 @@ impl Queue {
             }
             guard.keeper.clone()
         };
-        self.jobs.delete_ended().await?;
+        self.delete_ended().await?;
         self.rescue_stranded(engine).await?;
         self.remember(&keeper, false).await?;
         self.guard.lock().until = None;
@@ -181,7 +189,7 @@ impl Queue {
     ) -> Result<(), QueueError> {
         let info = self.jobs.info().await?;
         let mut from = info.first_sequence;
-        while from <= info.ack_floor {
+        while info.messages > 0 && from <= info.ack_floor {
             let Some(stored) = self.jobs.read_from(from).await? else {
                 break;
             };
@@ -206,13 +214,22 @@ impl Queue {
             )
         };
         let idle = self.state.lock().leases.is_empty();
-        if self.jobs.replicated() || waiting || !idle || !checked {
+        if waiting || !idle || !checked {
             return Ok(());
         }
         // What a server before this one leased is over when JetStream's wait has passed, or nothing is pending.
         let known_for_long = self.opened.elapsed() > self.ack_wait();
         if known_for_long || self.jobs.info().await?.in_flight == 0 {
             self.remember(&keeper, true).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes jobs that ended and came back: only a single replica brings them back.
+    async fn delete_ended(&self) -> Result<(), ApiError> {
+        if !self.jobs.replicated() {
+            let deleted = self.jobs.delete_ended().await?;
+            tracing::info!(queue = %self.name, deleted, "deleted jobs that ended and came back");
         }
         Ok(())
     }
@@ -225,9 +242,6 @@ impl Queue {
     }
 
     async fn remember(&self, keeper: &str, clean: bool) -> Result<(), ApiError> {
-        if self.jobs.replicated() {
-            return Ok(());
-        }
         let seen = Seen {
             keeper: keeper.into(),
             clean,
@@ -252,8 +266,8 @@ mod tests {
 
     fn guard() -> Guard {
         Guard {
-            replicated: false,
             keeper: String::new(),
+            checked_once: false,
             epoch: None,
             boundary: 0,
             until: None,

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use keywork_model::{Job, QueueName};
+use keywork_model::{Job, QueueName, WorkerId};
 use tokio::time::Instant;
 
 /// Why a lease was lost.
@@ -49,6 +49,7 @@ pub struct Granted {
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     pub(crate) session: u64,
+    pub(crate) worker: WorkerId,
     pub(crate) token: Bytes,
     pub(crate) consumer_sequence: u64,
     pub(crate) deadline: Instant,

@@ -62,9 +62,8 @@ impl Engine {
         let queue = self.open_already(&QueueName::parse(queue).ok()?)?;
         let (now, wall) = (Instant::now(), clock::now());
         let lease = queue.live_lease(sequence, now)?;
-        let session = self.session(lease.session)?;
         Some(Holder {
-            worker: session.worker.to_string(),
+            worker: lease.worker.to_string(),
             deadline: wall.plus(lease.deadline.saturating_duration_since(now)),
         })
     }
@@ -99,7 +98,7 @@ impl Queue {
         }
         if let Some(lease) = lease {
             view.deadline = Some(wall.plus(lease.deadline.saturating_duration_since(now)));
-            view.holder = Some(format!("session-{:016x}", lease.session));
+            view.holder = Some(lease.worker.to_string());
         }
         view
     }

@@ -70,6 +70,7 @@ pub(crate) async fn refresh(engine: Engine, queue: Arc<Queue>) {
 async fn look(engine: &Engine, queue: &Arc<Queue>) -> Option<QueueInfo> {
     match queue.jobs.info().await {
         Ok(info) if info.incarnation == queue.jobs.incarnation() => {
+            queue.guard.lock().saw_keeper(&info.keeper);
             if queue.learn(&info) {
                 for session in queue.state.lock().roster.sessions() {
                     send_away(&session, GoAwayReason::TermsChanged, TERMS_GRACE);
@@ -97,10 +98,8 @@ async fn mend(
     queue.close_wait(engine).await?;
     adjust_wait(queue, info, shorten_at).await?;
     chase(queue, info);
-    if info.messages > 0 && info.first_sequence <= info.ack_floor {
-        queue.rescue_stranded(engine).await?;
-    }
-    Ok(())
+    queue.jobs.nats().ensure_front(&queue.name).await?;
+    queue.rescue_stranded(engine).await
 }
 
 /// Without a session nothing would be drawn, and a lease that ran out would not be dealt with: a job

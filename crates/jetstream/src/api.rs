@@ -35,7 +35,9 @@ impl Failure {
 pub mod code {
     /// A message or sequence that is not there.
     pub const NO_MESSAGE: u32 = 10037;
-    /// Deleting a sequence that is gone.
+    /// Deleting a sequence that is gone: from within a block that is still stored.
+    pub const SEQUENCE_GONE: u32 = 10043;
+    /// Deleting a sequence that is gone: below what is stored, or never there.
     pub const NO_SEQUENCE: u32 = 10057;
     /// A stream of that name exists, with another configuration.
     pub const STREAM_EXISTS: u32 = 10058;
@@ -156,7 +158,10 @@ impl Reply {
 
 /// Whether JetStream says that a message is not there.
 fn gone(error: &ApiError) -> bool {
-    matches!(error.code(), Some(code::NO_SEQUENCE | code::NO_MESSAGE))
+    matches!(
+        error.code(),
+        Some(code::NO_SEQUENCE | code::SEQUENCE_GONE | code::NO_MESSAGE)
+    )
 }
 
 #[derive(Deserialize)]

@@ -12,6 +12,7 @@ pub const CONSUMER: &str = "workers";
 /// | name | holds | written by | lives |
 /// | --- | --- | --- | --- |
 /// | stream `WORK_<queue>`, subjects `work.<queue>.<key>` | the outstanding jobs of a queue, one message a key | submits, re-seats, and anyone with `nats pub` | until the job ends |
+/// | in the same stream, subject `work-front.<queue>` | one message before all jobs, which the consumer does not see: without it a re-seat makes JetStream forget older leases | the server that makes the queue | for good |
 /// | its consumer `workers` | what was delivered and not settled | JetStream | with the stream |
 /// | stream `WORK_DEAD_<queue>`, subjects `work-dead.<queue>.<key>` | dead letters | whoever finishes a doomed job | the queue's retention |
 /// | stream `WORK_ENDS`, subjects `work-ends.<queue>.<key>` | that a re-seated job ended, where there is one replica | whoever ends it, before it does | ten minutes |
@@ -60,6 +61,11 @@ impl Names {
     /// All subjects of a queue's jobs.
     pub fn all_jobs(&self, queue: &QueueName) -> String {
         format!("{}.{queue}.*", self.prefix)
+    }
+
+    /// The subject of the message before all jobs.
+    pub fn front(&self, queue: &QueueName) -> String {
+        format!("{}-front.{queue}", self.prefix)
     }
 
     /// The subject of a key's job.

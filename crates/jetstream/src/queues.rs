@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use async_nats::HeaderMap;
 use bytes::Bytes;
 use keywork_model::{QueueConfig, QueueName, UnixMillis, time::millis};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::{
-    api::{ApiError, code},
+    api::{self, ApiError, Published, code},
     clock,
-    connect::Nats,
+    connect::{ANSWER_WITHIN, Nats, REPEAT_FOR},
     jobs::Jobs,
-    names::CONSUMER,
+    names::{CONSUMER, header},
 };
 
 const METADATA: &str = "keywork.queue";
@@ -75,6 +77,7 @@ struct ClusterInfo {
 #[derive(Clone, Debug, Deserialize)]
 pub struct ConsumerInfo {
     config: Map<String, Value>,
+    created: jiff::Timestamp,
     delivered: Position,
     ack_floor: Position,
     /// Delivered and not settled.
@@ -83,6 +86,25 @@ pub struct ConsumerInfo {
     pub num_pending: u64,
     #[serde(default)]
     paused: bool,
+}
+
+/// The message before all jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Front {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Whether this call wrote it.
+    ours: bool,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    message: FoundMessage,
+}
+
+#[derive(Deserialize)]
+struct FoundMessage {
+    seq: u64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -153,8 +175,6 @@ impl Nats {
             }
             Err(error) => return Err(error.into()),
         }
-        self.ensure_dead(queue, config, replicas).await?;
-        self.ensure_consumer(queue, config.ack_wait()).await?;
         self.open_queue(queue).await
     }
 
@@ -172,11 +192,9 @@ impl Nats {
         if replicas == 1 {
             self.ensure_ends().await?;
         }
-        match self.consumer_info(queue).await {
-            Ok(consumer) => self.check_consumer(queue, &consumer)?,
-            Err(QueueError::Unknown) => self.ensure_consumer(queue, config.ack_wait()).await?,
-            Err(error) => return Err(error),
-        }
+        let front = self.ensure_front(queue).await?;
+        let consumer = self.consumer_behind(queue, &config, front).await?;
+        self.check_consumer(queue, &consumer)?;
         Ok(Jobs::new(
             self.clone(),
             queue.clone(),
@@ -197,7 +215,7 @@ impl Nats {
             incarnation: incarnation(&stream),
             created_at: UnixMillis(u64::try_from(stream.created.as_millisecond()).unwrap_or(0)),
             replicas: replicas(&stream),
-            messages: stream.state.messages,
+            messages: stream.state.messages.saturating_sub(1),
             first_sequence: stream.state.first_seq,
             last_sequence: stream.state.last_seq,
             delivered: consumer.delivered.stream_seq,
@@ -205,7 +223,7 @@ impl Nats {
             in_flight: consumer.num_ack_pending,
             ready: consumer.num_pending,
             paused: consumer.paused,
-            keeper: self.keeper(&stream),
+            keeper: self.keeper(&stream, &consumer),
             ack_wait: nanos(consumer.config.get("ack_wait")),
         })
     }
@@ -265,7 +283,9 @@ impl Nats {
     /// # Errors
     /// What failed.
     pub async fn set_ack_wait(&self, queue: &QueueName, wait: Duration) -> Result<(), QueueError> {
-        self.ensure_consumer(queue, wait).await
+        let mut config = self.consumer_info(queue).await?.config;
+        config.insert("ack_wait".into(), json!(nanoseconds(wait)));
+        self.make_consumer(queue, Value::Object(config)).await
     }
 
     /// Deletes a queue with its jobs and dead letters. One that is gone already will do.
@@ -314,7 +334,7 @@ impl Nats {
             purged: u64,
         }
         let what = format!("STREAM.PURGE.{}", self.names().jobs_stream(queue));
-        let body = json!({ "seq": up_to + 1 }).to_string();
+        let body = json!({ "seq": up_to + 1, "filter": self.names().all_jobs(queue) }).to_string();
         let purged: Purged = self.read(what, body.into()).await.map_err(known)?;
         Ok(purged.purged)
     }
@@ -345,24 +365,113 @@ impl Nats {
             .map_err(known)
     }
 
-    async fn ensure_consumer(&self, queue: &QueueName, wait: Duration) -> Result<(), QueueError> {
+    /// Makes the consumer, or changes it.
+    async fn make_consumer(&self, queue: &QueueName, config: Value) -> Result<(), QueueError> {
         let stream = self.names().jobs_stream(queue);
         let what = format!("CONSUMER.CREATE.{stream}.{CONSUMER}");
-        let body = json!({ "stream_name": stream, "config": consumer_config(wait) });
+        let body = json!({ "stream_name": stream, "config": config });
         self.read::<Value>(what, body.to_string().into())
             .await
             .map(drop)
             .map_err(known)
     }
 
-    /// What changes when the server that keeps a single replica is restarted: in a cluster its
-    /// leadership's beginning, alone the server's own id.
-    fn keeper(&self, stream: &StreamInfo) -> String {
+    /// What changes when deliveries are forgotten. A consumer that was made anew knows none. With one
+    /// replica a killed server forgets the last ones: alone it then has another id, in a cluster its
+    /// leadership begins anew.
+    fn keeper(&self, stream: &StreamInfo, consumer: &ConsumerInfo) -> String {
+        let made = consumer.created;
+        if replicas(stream) > 1 {
+            return format!("consumer of {made}");
+        }
         let cluster = stream.cluster.as_ref();
         match cluster.and_then(|c| c.leader.as_ref().zip(c.leader_since.as_ref())) {
-            Some((leader, since)) => format!("{leader} since {since}"),
-            None => self.server_id(),
+            Some((leader, since)) => format!("{leader} since {since}, consumer of {made}"),
+            None => format!("{}, consumer of {made}", self.server_id()),
         }
+    }
+
+    /// Makes sure of the message before all jobs, which the consumer does not see. While it is there,
+    /// the stream's first sequence never passes the consumer's ack floor: when it does, the next re-seat
+    /// makes JetStream forget all older leases.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn ensure_front(&self, queue: &QueueName) -> Result<Front, QueueError> {
+        let subject = self.names().front(queue);
+        let what = format!("STREAM.MSG.GET.{}", self.names().jobs_stream(queue));
+        let body = json!({ "last_by_subj": subject }).to_string();
+        if let Some(Found { message }) = api::found(self.read(what, body.into()).await)? {
+            return Ok(Front {
+                sequence: message.seq,
+                ours: false,
+            });
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(header::EXPECTED_LAST, "0");
+        let publishing = self.publishing();
+        let reply = publishing
+            .request(subject, Some(headers), Bytes::new(), ANSWER_WITHIN)
+            .await;
+        match reply.published() {
+            Published::Stored(sequence) => Ok(Front {
+                sequence,
+                ours: true,
+            }),
+            Published::WrongLast(sequence) => Ok(Front {
+                sequence,
+                ours: false,
+            }),
+            Published::Failed(failure) => Err(ApiError::from(failure).into()),
+            Published::Refused(refusal) => Err(ApiError::from(refusal).into()),
+            Published::Duplicate(_)
+            | Published::KeyBusy
+            | Published::Full
+            | Published::InFlight => {
+                Err(ApiError::Unreadable("the stream refused its first message".into()).into())
+            }
+        }
+    }
+
+    /// The consumer, with its ack floor at the front message or above it. Whoever wrote that message makes
+    /// the consumer and puts the floor there, before anything is leased; others wait for that, and do it
+    /// themselves where it does not come and nothing is out.
+    async fn consumer_behind(
+        &self,
+        queue: &QueueName,
+        config: &QueueConfig,
+        front: Front,
+    ) -> Result<ConsumerInfo, QueueError> {
+        let until = Instant::now() + REPEAT_FOR;
+        loop {
+            let patient = !front.ours && Instant::now() < until;
+            match self.consumer_info(queue).await {
+                Ok(info) if info.ack_floor.stream_seq >= front.sequence => return Ok(info),
+                Ok(info) if info.num_ack_pending > 0 => {
+                    tracing::warn!(%queue, "jobs are out while the consumer's floor is below its front");
+                    return Ok(info);
+                }
+                Ok(_) if patient => sleep(Duration::from_millis(100)).await,
+                Ok(_) => self.put_floor(queue, front.sequence).await?,
+                Err(QueueError::Unknown) if patient => sleep(Duration::from_millis(100)).await,
+                Err(QueueError::Unknown) => {
+                    let wanted = consumer_config(self, queue, config.ack_wait());
+                    self.make_consumer(queue, wanted).await?;
+                    self.put_floor(queue, front.sequence).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn put_floor(&self, queue: &QueueName, front: u64) -> Result<(), QueueError> {
+        let stream = self.names().jobs_stream(queue);
+        let what = format!("CONSUMER.RESET.{stream}.{CONSUMER}");
+        let body = json!({ "seq": front + 1 }).to_string();
+        self.read::<Value>(what, body.into())
+            .await
+            .map(drop)
+            .map_err(known)
     }
 
     fn check_stream(&self, queue: &QueueName, stream: &StreamInfo) -> Result<(), QueueError> {
@@ -371,7 +480,7 @@ impl Nats {
             ("max_msgs_per_subject", json!(1)),
             ("discard", json!("new")),
             ("discard_new_per_subject", json!(true)),
-            ("subjects", json!([self.names().all_jobs(queue)])),
+            ("subjects", json!(subjects(self, queue))),
             ("max_age", json!(0)),
             ("allow_msg_ttl", json!(false)),
             ("sealed", json!(false)),
@@ -382,11 +491,12 @@ impl Nats {
     }
 
     fn check_consumer(&self, queue: &QueueName, info: &ConsumerInfo) -> Result<(), QueueError> {
+        let filter = self.names().all_jobs(queue);
         let needed = [
             ("ack_policy", json!("explicit")),
             ("max_deliver", json!(-1)),
             ("max_ack_pending", json!(-1)),
-            ("filter_subject", json!("")),
+            ("filter_subject", json!(filter)),
             ("backoff", json!([])),
         ];
         check(queue, "consumer", &info.config, &needed)
@@ -458,7 +568,7 @@ fn stream_config(nats: &Nats, queue: &QueueName, config: &QueueConfig, replicas:
     json!({
         "name": nats.names().jobs_stream(queue),
         "description": format!("Keywork: the outstanding jobs of queue {queue}"),
-        "subjects": [nats.names().all_jobs(queue)],
+        "subjects": subjects(nats, queue),
         "retention": "workqueue",
         "max_msgs_per_subject": 1,
         "discard": "new",
@@ -474,9 +584,14 @@ fn stream_config(nats: &Nats, queue: &QueueName, config: &QueueConfig, replicas:
     })
 }
 
-fn consumer_config(wait: Duration) -> Value {
+fn subjects(nats: &Nats, queue: &QueueName) -> [String; 2] {
+    [nats.names().all_jobs(queue), nats.names().front(queue)]
+}
+
+fn consumer_config(nats: &Nats, queue: &QueueName, wait: Duration) -> Value {
     json!({
         "name": CONSUMER, "durable_name": CONSUMER, "ack_policy": "explicit",
+        "filter_subject": nats.names().all_jobs(queue),
         "ack_wait": nanoseconds(wait), "max_deliver": -1, "max_ack_pending": -1,
         "deliver_policy": "all", "replay_policy": "instant",
     })

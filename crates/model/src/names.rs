@@ -1,6 +1,6 @@
 //! Names that a caller chooses: of queues and of workers.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use crate::{Violation, limits};
 
@@ -48,7 +48,7 @@ impl fmt::Display for QueueName {
 ///
 /// Invariant: non-empty UTF-8 of at most 256 bytes, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct WorkerId(Box<str>);
+pub struct WorkerId(Arc<str>);
 
 impl WorkerId {
     /// Checks a worker's id.

@@ -1,0 +1,33 @@
+//! Stops cleanly: the first signal drains, the second gives everything back and exits non-zero.
+use std::{process::ExitCode, time::Duration};
+
+use keywork_sdk::{Client, Worker, worker::Event};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let server = std::env::var("KEYWORK_SERVER").unwrap_or("http://127.0.0.1:50051".to_owned());
+    let client = match Client::new(server) {
+        Ok(client) => client,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    let worker = Worker::builder(client, ["sync"])
+        .concurrency(8)
+        // Less than what the orchestrator waits before it kills.
+        .shutdown_grace(Duration::from_secs(25))
+        .on_event(|event: &Event| eprintln!("{event:?}"))
+        .build_fn(|_context, job| async move {
+            eprintln!("started {}", job.key);
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Ok(())
+        });
+    match worker.run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Offering up to a thousand jobs in one call.
+
+use tokio::time::{Instant, timeout};
+
+use super::{
+    Client, Submit,
+    submit::{Offer, Patience},
+};
+use crate::{Error, SubmitOutcome, raw};
+
+impl Client {
+    /// Offers up to 1,000 jobs in one call, and answers in their order. A bad one spoils no other. While
+    /// servers are away the call is repeated, with the same `request_id`s.
+    ///
+    /// For more of them, or without waiting for the slowest: [`Client::submit_many`].
+    ///
+    /// # Errors
+    /// The call failed as a whole.
+    pub async fn submit_batch(
+        &self,
+        submits: impl IntoIterator<Item = Submit>,
+    ) -> Result<Vec<Result<SubmitOutcome, Error>>, Error> {
+        let offers: Vec<Offer> = submits.into_iter().map(Submit::into_offer).collect();
+        let items = offers.iter().map(|offer| offer.request.clone()).collect();
+        let response = self
+            .batch_until_answered(raw::SubmitBatchRequest { items })
+            .await?;
+        let mut results = response.results.into_iter();
+        Ok(offers
+            .iter()
+            .map(|offer| offer.read(results.next()))
+            .collect())
+    }
+
+    async fn batch_until_answered(
+        &self,
+        request: raw::SubmitBatchRequest,
+    ) -> Result<raw::SubmitBatchResponse, Error> {
+        let mut patience = Patience::new(self, Instant::now() + self.options().submit_deadline);
+        loop {
+            let mut client = self.raw();
+            let call = client.submit_batch(request.clone());
+            let error = match timeout(self.options().call_timeout, call).await {
+                Ok(Ok(answer)) => return Ok(answer.into_inner()),
+                Ok(Err(status)) => status.into(),
+                Err(_) => Error::unanswered("the server did not answer the batch in time"),
+            };
+            patience.after(error).await?;
+        }
+    }
+}

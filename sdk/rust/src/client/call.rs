@@ -1,0 +1,46 @@
+//! One unary call: a try, with the client's time limit, and a turn to the next server where it failed.
+//!
+//! Nothing is repeated here: whether that is safe depends on the call.
+
+use tokio::time::timeout;
+use tonic::{Response, Status};
+
+use super::{Client, Transport};
+use crate::{
+    Error,
+    raw::{queue_admin_client::QueueAdminClient, work_queue_client::WorkQueueClient},
+};
+
+impl Client {
+    /// Calls `WorkQueue` once.
+    pub(crate) async fn call<T>(
+        &self,
+        call: impl AsyncFnOnce(WorkQueueClient<Transport>) -> Result<Response<T>, Status>,
+    ) -> Result<T, Error> {
+        self.once(call(self.raw())).await
+    }
+
+    /// Calls `QueueAdmin` once.
+    pub(crate) async fn admin<T>(
+        &self,
+        call: impl AsyncFnOnce(QueueAdminClient<Transport>) -> Result<Response<T>, Status>,
+    ) -> Result<T, Error> {
+        self.once(call(self.raw_admin())).await
+    }
+
+    async fn once<T>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Error> {
+        let place = self.channels.place();
+        let error = match timeout(self.options().call_timeout, call).await {
+            Ok(Ok(answer)) => return Ok(answer.into_inner()),
+            Ok(Err(status)) => Error::from(status),
+            Err(_) => Error::unanswered("the server did not answer in time"),
+        };
+        if error.is_outage() {
+            self.channels.turn_away(place);
+        }
+        Err(error)
+    }
+}

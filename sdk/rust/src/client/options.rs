@@ -1,0 +1,18 @@
+//! What a client is told: the servers, the headers of every call, and its patience.
+
+use std::time::Duration;
+
+use tonic::{metadata::MetadataMap, transport::Endpoint};
+
+/// A client's options, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// At least one.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// Sent with every call.
+    pub(crate) metadata: MetadataMap,
+    /// How long a submit is tried before its last error is told.
+    pub(crate) submit_deadline: Duration,
+    /// How long one try of a unary call may take.
+    pub(crate) call_timeout: Duration,
+}

@@ -1,0 +1,269 @@
+//! Offering one job: the builder, and the retry that keeps to one `request_id`.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+use super::Client;
+use crate::{Error, SubmitOutcome, backoff::Backoff, raw, wire};
+
+/// A job to offer.
+///
+/// ```
+/// use std::time::Duration;
+/// use keywork_sdk::Submit;
+///
+/// let submit = Submit::new("reconcile", "cluster-eu-1")
+///     .payload("v1")
+///     .attribute("traceparent", "00-…")
+///     .delay(Duration::from_secs(5));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submit(raw::SubmitRequest);
+
+impl Submit {
+    /// A job of `queue`, about `key`, with an empty payload.
+    pub fn new(queue: impl Into<String>, key: impl Into<String>) -> Self {
+        Self(raw::SubmitRequest {
+            queue: queue.into(),
+            key: key.into(),
+            ..Default::default()
+        })
+    }
+
+    /// What the handler gets: at most the queue's limit, 512 KiB by default.
+    #[must_use]
+    pub fn payload(mut self, payload: impl Into<Bytes>) -> Self {
+        self.0.payload = payload.into();
+        self
+    }
+
+    /// Media type of the payload. Default: none.
+    #[must_use]
+    pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
+        self.0.content_type = content_type.into();
+        self
+    }
+
+    /// Adds one attribute.
+    #[must_use]
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.attributes.insert(name.into(), value.into());
+        self
+    }
+
+    /// All attributes: at most 64, 16 KiB in all.
+    #[must_use]
+    pub fn attributes(mut self, attributes: HashMap<String, String>) -> Self {
+        self.0.attributes = attributes;
+        self
+    }
+
+    /// Names this submit; it becomes the job's id, and offering it again finds the same job. Default: the
+    /// client makes one, and keeps it over its own retries.
+    #[must_use]
+    pub fn request_id(mut self, id: Uuid) -> Self {
+        self.0.request_id = id.to_string();
+        self
+    }
+
+    /// What to do when the key is busy. Default: [`OnConflict::Reject`].
+    #[must_use]
+    pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
+        self.0.on_conflict = raw::OnConflict::from(on_conflict).into();
+        self
+    }
+
+    /// Start no sooner than this long from now; the key is taken at once.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.0.start = Some(raw::submit_request::Start::Delay(wire::from_duration(
+            delay,
+        )));
+        self
+    }
+
+    /// Start no sooner than at this time; the key is taken at once. Replaces a delay.
+    #[must_use]
+    pub fn start_at(mut self, time: SystemTime) -> Self {
+        self.0.start = Some(raw::submit_request::Start::StartAt(time.into()));
+        self
+    }
+
+    /// Make it a dead letter when it has not started by then. Default: never.
+    #[must_use]
+    pub fn expires_at(mut self, time: SystemTime) -> Self {
+        self.0.expires_at = Some(time.into());
+        self
+    }
+
+    /// Attempts before it becomes a dead letter: 1 to 1,000. Default: the queue's.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.0.max_attempts = attempts;
+        self
+    }
+
+    /// The first wait between attempts, and the longest. Default: the queue's.
+    #[must_use]
+    pub fn backoff(mut self, initial: Duration, max: Duration) -> Self {
+        self.0.backoff = Some(raw::Backoff {
+            initial: Some(wire::from_duration(initial)),
+            max: Some(wire::from_duration(max)),
+        });
+        self
+    }
+
+    /// The request, with an id made where the caller gave none.
+    pub(crate) fn into_offer(self) -> Offer {
+        let mut request = self.0;
+        let own_id = request.request_id.is_empty();
+        if own_id {
+            request.request_id = Uuid::now_v7().to_string();
+        }
+        Offer { request, own_id }
+    }
+}
+
+impl From<raw::SubmitRequest> for Submit {
+    fn from(request: raw::SubmitRequest) -> Self {
+        Self(request)
+    }
+}
+
+/// A request that is ready to be sent, as often as it takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    /// With its `request_id`.
+    pub(crate) request: raw::SubmitRequest,
+    /// This crate made the id.
+    pub(crate) own_id: bool,
+}
+
+impl Offer {
+    /// Reads the result of one item of a batch or a stream.
+    pub(crate) fn read(&self, result: Option<raw::SubmitResult>) -> Result<SubmitOutcome, Error> {
+        match result.and_then(|result| result.result) {
+            Some(raw::submit_result::Result::Response(response)) => {
+                SubmitOutcome::read(response, self.own_id)
+            }
+            Some(raw::submit_result::Result::Error(error)) => Err(Error::of_item(error)),
+            None => SubmitOutcome::read(raw::SubmitResponse::default(), self.own_id),
+        }
+    }
+}
+
+/// What to do when the key has an outstanding job already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnConflict {
+    /// Answer [`SubmitOutcome::AlreadyOutstanding`].
+    #[default]
+    Reject,
+    /// Run the key once more after the current job, with the newest payload.
+    Rerun,
+    /// Take the place of a job that has not started.
+    Replace,
+    /// Answer with an error of the code `ALREADY_EXISTS`.
+    Fail,
+}
+
+impl From<OnConflict> for raw::OnConflict {
+    fn from(on_conflict: OnConflict) -> Self {
+        match on_conflict {
+            OnConflict::Reject => Self::Reject,
+            OnConflict::Rerun => Self::Rerun,
+            OnConflict::Replace => Self::Replace,
+            OnConflict::Fail => Self::Fail,
+        }
+    }
+}
+
+impl Client {
+    /// Offers one job. While servers are away it tries again, with the same `request_id`, until the
+    /// client's submit deadline.
+    ///
+    /// # Errors
+    /// The job was refused, or no server answered in time; [`Error::has_no_side_effects`] says whether the
+    /// job may have been accepted.
+    pub async fn submit(&self, submit: Submit) -> Result<SubmitOutcome, Error> {
+        let offer = submit.into_offer();
+        let deadline = Instant::now() + self.options().submit_deadline;
+        let mut patience = Patience::new(self, deadline);
+        loop {
+            let error = match self.submit_once(&offer, deadline).await {
+                Ok(response) => return SubmitOutcome::read(response, offer.own_id),
+                Err(error) => error,
+            };
+            patience.after(error).await?;
+        }
+    }
+
+    async fn submit_once(
+        &self,
+        offer: &Offer,
+        deadline: Instant,
+    ) -> Result<raw::SubmitResponse, Error> {
+        let mut client = self.raw();
+        let left = deadline.saturating_duration_since(Instant::now());
+        let limit = self.options().call_timeout.min(left);
+        match timeout(limit, client.submit(offer.request.clone())).await {
+            Ok(answer) => Ok(answer?.into_inner()),
+            Err(_) => Err(Error::unanswered(
+                "the server did not answer the submit in time",
+            )),
+        }
+    }
+}
+
+/// How long a call that is safe to repeat is repeated.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    client: Client,
+    /// The server in use when the try began: the one to turn away from.
+    place: usize,
+    deadline: Instant,
+    backoff: Backoff,
+    /// Some try may have had an effect.
+    doubt: bool,
+}
+
+impl Patience {
+    pub(crate) fn new(client: &Client, deadline: Instant) -> Self {
+        Self {
+            client: client.clone(),
+            place: client.channels.place(),
+            deadline,
+            backoff: Backoff::default(),
+            doubt: false,
+        }
+    }
+
+    /// Something was answered: count from here again.
+    pub(crate) fn renew(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        self.backoff.reset();
+    }
+
+    /// Waits before the next try, at the next server; hands the error back where another try is no use or
+    /// comes too late.
+    pub(crate) async fn after(&mut self, error: Error) -> Result<(), Error> {
+        self.doubt |= !error.has_no_side_effects();
+        let pause = self
+            .backoff
+            .next()
+            .max(error.retry_after().unwrap_or_default());
+        if !error.is_outage() || Instant::now() + pause >= self.deadline {
+            return Err(error.with_doubt(self.doubt));
+        }
+        self.client.channels.turn_away(self.place);
+        sleep(pause).await;
+        self.place = self.client.channels.place();
+        Ok(())
+    }
+}

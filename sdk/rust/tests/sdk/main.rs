@@ -1,0 +1,8 @@
+//! The SDK against a fake server: scenarios named as laws.
+
+mod leases;
+mod sessions;
+mod settling;
+mod stopping;
+mod submitting;
+mod support;

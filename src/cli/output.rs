@@ -1,0 +1,144 @@
+//! The one writer: results to stdout, for people or as JSON lines; complaints and progress to stderr.
+
+use std::{
+    fmt::Display,
+    io::{self, ErrorKind, IsTerminal, Write},
+};
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use super::failure::{Doing, Failure};
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Human,
+    /// One JSON object a line, with the names of the proto
+    Json,
+}
+
+/// Writes results.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Output {
+    format: Format,
+}
+
+impl Output {
+    pub(super) fn new(format: Format) -> Self {
+        Self { format }
+    }
+
+    pub(super) fn is_json(self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Writes one result, in the form that was asked for.
+    pub(super) fn result(self, human: impl Display, json: &Value) -> Result<(), Failure> {
+        match self.format {
+            Format::Human => write_line(&human),
+            Format::Json => write_line(json),
+        }
+    }
+
+    /// Writes many results: a table for people, a line each as JSON.
+    pub(super) fn table(
+        self,
+        head: &[&str],
+        rows: &[Vec<String>],
+        json: impl Iterator<Item = Value>,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Human if rows.is_empty() => Ok(()),
+            Format::Human => write_line(&table(head, rows)),
+            Format::Json => json.into_iter().try_for_each(|value| write_line(&value)),
+        }
+    }
+
+    /// Says something to the person at the terminal.
+    pub(super) fn complain(text: &str) {
+        // There is nobody to tell when stderr is gone.
+        let _ = writeln!(io::stderr().lock(), "keywork: {text}");
+    }
+
+    /// Shows how far long work has come, in place, if somebody is looking.
+    pub(super) fn progress(text: &str) {
+        let stderr = io::stderr();
+        if stderr.is_terminal() {
+            let _ = write!(stderr.lock(), "\r\x1b[K{text}");
+        }
+    }
+}
+
+/// Who reads a pipe may leave early: that is no failure.
+fn write_line(text: &impl Display) -> Result<(), Failure> {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.doing("write the result"),
+    }
+}
+
+fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let head: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();
+    let all = || std::iter::once(&head).chain(rows);
+    let width = |column: usize| {
+        all()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let lines = all().map(|row| {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Names and what they are, aligned; empty values are left out.
+pub(super) fn fields(pairs: &[(&str, String)]) -> String {
+    let shown = || pairs.iter().filter(|(_, value)| !value.is_empty());
+    let width = shown().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines = shown().map(|(name, value)| format!("{name:<width$}  {value}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A number with its thousands apart.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(thousands),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [
+            vec!["a".to_owned(), "1".to_owned()],
+            vec!["longer".to_owned(), "2".to_owned()],
+        ];
+        assert_eq!(
+            table(&["NAME", "N"], &rows),
+            "NAME    N\na       1\nlonger  2"
+        );
+    }
+}

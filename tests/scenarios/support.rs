@@ -1,0 +1,420 @@
+//! What the scenarios are written with: servers, clients, and a worker that does only what it is told.
+
+use std::{collections::VecDeque, time::Duration};
+
+use bytes::Bytes;
+use keywork::proto::{
+    self, Delivery, LostLease, SettlementOutcome, SubmitOutcome, lease_request::Message as Up,
+    lease_response::Message as Down, queue_admin_client::QueueAdminClient, settlement::Outcome,
+    work_queue_client::WorkQueueClient,
+};
+use keywork_testkit::{KeyworkServer, NatsCluster, NatsServer};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming, transport::Channel};
+
+pub(crate) type Client = WorkQueueClient<Channel>;
+pub(crate) type Admin = QueueAdminClient<Channel>;
+
+/// How long anything that should come is waited for.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// The shortest lease that a queue may have.
+pub(crate) const SHORT_LEASE: Duration = Duration::from_secs(2);
+
+/// The binary under test.
+pub(crate) const KEYWORK: &str = env!("CARGO_BIN_EXE_keywork");
+
+/// One NATS and one server on it.
+pub(crate) async fn one_server() -> (NatsServer, KeyworkServer) {
+    let nats = NatsServer::start().await;
+    let server = server_on(&nats.url()).await;
+    (nats, server)
+}
+
+/// One more server on a NATS.
+pub(crate) async fn server_on(url: &str) -> KeyworkServer {
+    KeyworkServer::at(KEYWORK).nats(url).start().await
+}
+
+/// Three NATS nodes and two servers whose queues have three replicas.
+pub(crate) async fn cluster_with_two_servers() -> (NatsCluster, KeyworkServer, KeyworkServer) {
+    let cluster = NatsCluster::start().await;
+    let a = replicated_server_on(&cluster).await;
+    let b = replicated_server_on(&cluster).await;
+    (cluster, a, b)
+}
+
+/// A server whose queues have three replicas.
+pub(crate) async fn replicated_server_on(cluster: &NatsCluster) -> KeyworkServer {
+    let builder = KeyworkServer::at(KEYWORK).nats(cluster.url());
+    builder.arg("--replicas").arg("3").start().await
+}
+
+/// A client of a server.
+pub(crate) async fn client(server: &KeyworkServer) -> Client {
+    WorkQueueClient::new(channel(&server.endpoint()).await)
+}
+
+/// A client for queues.
+pub(crate) async fn admin(server: &KeyworkServer) -> Admin {
+    QueueAdminClient::new(channel(&server.endpoint()).await)
+}
+
+/// A connection to an endpoint such as `http://127.0.0.1:50051`.
+pub(crate) async fn channel(endpoint: &str) -> Channel {
+    let endpoint = Channel::from_shared(endpoint.to_owned()).expect("an endpoint");
+    endpoint
+        .tcp_nodelay(true)
+        .connect()
+        .await
+        .expect("a server that listens")
+}
+
+/// Makes a queue.
+pub(crate) async fn make_queue(server: &KeyworkServer, name: &str, config: proto::QueueConfig) {
+    let request = proto::CreateQueueRequest {
+        name: name.into(),
+        config: Some(config),
+    };
+    admin(server)
+        .await
+        .create_queue(request)
+        .await
+        .expect("a queue is made");
+}
+
+/// A configuration with the shortest lease and short waits.
+pub(crate) fn short_lease() -> proto::QueueConfig {
+    proto::QueueConfig {
+        lease_duration: Some(wire(SHORT_LEASE)),
+        backoff: Some(proto::Backoff {
+            initial: Some(wire(Duration::from_millis(100))),
+            max: Some(wire(Duration::from_secs(1))),
+        }),
+        ..proto::QueueConfig::default()
+    }
+}
+
+/// A duration on the wire.
+pub(crate) fn wire(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration::try_from(duration).expect("a duration that fits")
+}
+
+/// A duration from the wire.
+pub(crate) fn unwire(duration: Option<&prost_types::Duration>) -> Duration {
+    duration
+        .copied()
+        .and_then(|d| Duration::try_from(d).ok())
+        .unwrap_or_default()
+}
+
+/// A submit of a key with a payload.
+pub(crate) fn submit(queue: &str, key: &str, payload: &str) -> proto::SubmitRequest {
+    proto::SubmitRequest {
+        queue: queue.into(),
+        key: key.into(),
+        payload: Bytes::copy_from_slice(payload.as_bytes()),
+        ..proto::SubmitRequest::default()
+    }
+}
+
+/// Submits and answers the outcome and the job.
+pub(crate) async fn offer(
+    client: &mut Client,
+    request: proto::SubmitRequest,
+) -> (SubmitOutcome, proto::Job) {
+    let response = client
+        .submit(request)
+        .await
+        .expect("an answer to a submit")
+        .into_inner();
+    (response.outcome(), response.job.unwrap_or_default())
+}
+
+/// Submits a key that must be free.
+pub(crate) async fn create(client: &mut Client, queue: &str, key: &str) -> proto::Job {
+    let (outcome, job) = offer(client, submit(queue, key, "payload")).await;
+    assert_eq!(
+        outcome,
+        SubmitOutcome::Created,
+        "{key} is not free: {job:?}"
+    );
+    job
+}
+
+/// Leases one job by a unary pull; `None` when none came in time.
+pub(crate) async fn pull(client: &mut Client, queue: &str, wait: Duration) -> Option<Delivery> {
+    let request = proto::PullRequest {
+        queue: queue.into(),
+        wait: Some(wire(wait)),
+        ..Default::default()
+    };
+    let response = client
+        .pull(request)
+        .await
+        .expect("an answer to a pull")
+        .into_inner();
+    response.deliveries.into_iter().next()
+}
+
+/// Settles one lease by a unary ack.
+pub(crate) async fn ack(client: &mut Client, token: &Bytes, outcome: Outcome) -> SettlementOutcome {
+    let request = proto::AckRequest {
+        settlements: vec![settlement(token, outcome)],
+    };
+    let response = client
+        .ack(request)
+        .await
+        .expect("an answer to an ack")
+        .into_inner();
+    response.results[0].outcome()
+}
+
+/// Extends one lease by a unary heartbeat.
+pub(crate) async fn beat(client: &mut Client, token: &Bytes) -> proto::HeartbeatResult {
+    let request = proto::HeartbeatRequest {
+        lease_tokens: vec![token.clone()],
+    };
+    let response = client
+        .heartbeat(request)
+        .await
+        .expect("an answer to a heartbeat");
+    response.into_inner().results.remove(0)
+}
+
+/// A settlement.
+pub(crate) fn settlement(token: &Bytes, outcome: Outcome) -> proto::Settlement {
+    proto::Settlement {
+        lease_token: token.clone(),
+        outcome: Some(outcome),
+    }
+}
+
+/// Done.
+pub(crate) fn complete() -> Outcome {
+    Outcome::Complete(proto::Complete::default())
+}
+
+/// Try again after the queue's backoff.
+pub(crate) fn retry() -> Outcome {
+    Outcome::Retry(proto::Retry {
+        delay: None,
+        error: "it did not work".into(),
+    })
+}
+
+/// Try again after a while.
+pub(crate) fn retry_after(delay: Duration) -> Outcome {
+    Outcome::Retry(proto::Retry {
+        delay: Some(wire(delay)),
+        error: "not yet".into(),
+    })
+}
+
+/// Give it back.
+pub(crate) fn release() -> Outcome {
+    Outcome::Release(proto::Release {})
+}
+
+/// Dead.
+pub(crate) fn fail() -> Outcome {
+    Outcome::Fail(proto::Fail {
+        error: "hopeless".into(),
+    })
+}
+
+/// The dead letters of a queue.
+pub(crate) async fn dead(client: &mut Client, queue: &str) -> Vec<proto::DeadJob> {
+    let request = proto::ListDeadJobsRequest {
+        queue: queue.into(),
+        ..Default::default()
+    };
+    client
+        .list_dead_jobs(request)
+        .await
+        .expect("a page of dead letters")
+        .into_inner()
+        .jobs
+}
+
+/// The job that holds a key; `None`: the key is free.
+pub(crate) async fn job(client: &mut Client, queue: &str, key: &str) -> Option<proto::Job> {
+    let request = proto::GetJobRequest {
+        queue: queue.into(),
+        key: key.into(),
+    };
+    match client.get_job(request).await {
+        Ok(response) => response.into_inner().job,
+        Err(status) if status.code() == tonic::Code::NotFound => None,
+        Err(status) => panic!("failed to look at {key}: {status:?}"),
+    }
+}
+
+/// A session that does only what it is told: no heartbeats, no settlements of its own.
+pub(crate) struct Session {
+    up: mpsc::Sender<proto::LeaseRequest>,
+    down: Streaming<proto::LeaseResponse>,
+    /// The answer to Hello.
+    pub(crate) welcome: proto::Welcome,
+    beats: u64,
+    waiting: VecDeque<Down>,
+}
+
+/// A Hello for one queue.
+pub(crate) fn hello(worker: &str, queue: &str, capacity: u32) -> proto::Hello {
+    let subscription = proto::QueueSubscription {
+        queue: queue.into(),
+        weight: 1,
+    };
+    proto::Hello {
+        worker_id: worker.into(),
+        queues: vec![subscription],
+        capacity,
+        ..proto::Hello::default()
+    }
+}
+
+impl Session {
+    /// Opens a session.
+    pub(crate) async fn open(client: &mut Client, hello: proto::Hello) -> Self {
+        Self::try_open(client, hello).await.expect("a Welcome")
+    }
+
+    /// Opens a session, or answers what the server said instead of Welcome.
+    pub(crate) async fn try_open(client: &mut Client, hello: proto::Hello) -> Result<Self, Status> {
+        let (up, rx) = mpsc::channel(1_024);
+        let first = proto::LeaseRequest {
+            message: Some(Up::Hello(hello)),
+        };
+        up.send(first).await.expect("room for Hello");
+        let mut down = client.lease(ReceiverStream::new(rx)).await?.into_inner();
+        match timeout(SOON, down.message())
+            .await
+            .expect("Welcome in time")?
+        {
+            Some(proto::LeaseResponse {
+                message: Some(Down::Welcome(welcome)),
+            }) => Ok(Self {
+                up,
+                down,
+                welcome,
+                beats: 0,
+                waiting: VecDeque::new(),
+            }),
+            other => panic!("something other than Welcome: {other:?}"),
+        }
+    }
+
+    /// Sends a message.
+    pub(crate) async fn send(&self, message: Up) {
+        let request = proto::LeaseRequest {
+            message: Some(message),
+        };
+        self.up
+            .send(request)
+            .await
+            .expect("a stream that takes messages");
+    }
+
+    /// The next message, or how the stream ended: `None` is an end without an error.
+    pub(crate) async fn next(&mut self) -> Result<Option<Down>, Status> {
+        if let Some(message) = self.waiting.pop_front() {
+            return Ok(Some(message));
+        }
+        let message = timeout(SOON, self.down.message())
+            .await
+            .expect("a message in time")?;
+        Ok(message.and_then(|response| response.message))
+    }
+
+    /// The first message that `pick` takes; others wait for their turn.
+    pub(crate) async fn wait_for<T>(&mut self, mut pick: impl FnMut(&Down) -> Option<T>) -> T {
+        for at in 0..self.waiting.len() {
+            if let Some(found) = pick(&self.waiting[at]) {
+                self.waiting.remove(at);
+                return found;
+            }
+        }
+        loop {
+            let next = timeout(SOON, self.down.message())
+                .await
+                .expect("a message in time");
+            let message = next
+                .expect("a stream without an error")
+                .and_then(|r| r.message);
+            let message = message.expect("a stream that goes on");
+            match pick(&message) {
+                Some(found) => return found,
+                None => self.waiting.push_back(message),
+            }
+        }
+    }
+
+    /// The next deliveries.
+    pub(crate) async fn deliveries(&mut self) -> Vec<Delivery> {
+        self.wait_for(|message| match message {
+            Down::Deliveries(list) => Some(list.deliveries.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// The next delivery, which must come alone.
+    pub(crate) async fn delivery(&mut self) -> Delivery {
+        let mut deliveries = self.deliveries().await;
+        assert_eq!(deliveries.len(), 1, "one delivery: {deliveries:?}");
+        deliveries.remove(0)
+    }
+
+    /// Whether nothing is delivered for so long.
+    pub(crate) async fn nothing_for(&mut self, time: Duration) -> bool {
+        timeout(time, self.deliveries()).await.is_err()
+    }
+
+    /// Sends a heartbeat and answers what it says is lost.
+    pub(crate) async fn beat(&mut self, tokens: &[&Bytes]) -> Vec<LostLease> {
+        self.beats += 1;
+        let sequence = self.beats;
+        let lease_tokens = tokens.iter().map(|token| (*token).clone()).collect();
+        self.send(Up::Heartbeat(proto::LeaseHeartbeat {
+            sequence,
+            lease_tokens,
+        }))
+        .await;
+        self.wait_for(|message| match message {
+            Down::HeartbeatAck(ack) if ack.sequence == sequence => Some(ack.lost.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Settles a lease and answers the outcome.
+    pub(crate) async fn settle(&mut self, token: &Bytes, outcome: Outcome) -> SettlementOutcome {
+        let settlements = vec![settlement(token, outcome)];
+        self.send(Up::Settlements(proto::Settlements { settlements }))
+            .await;
+        self.wait_for(|message| match message {
+            Down::SettlementResults(list) => list
+                .results
+                .iter()
+                .find(|r| r.lease_token == *token)
+                .map(|r| r.outcome()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Leases that the server says are lost.
+    pub(crate) async fn lost(&mut self) -> Vec<LostLease> {
+        self.wait_for(|message| match message {
+            Down::LeasesLost(list) => Some(list.leases.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Closes this side of the stream.
+    pub(crate) fn close(self) {
+        drop(self);
+    }
+}
