@@ -18,7 +18,7 @@ COPY --from=build /src/target/release/keywork /usr/local/bin/keywork
 COPY --from=nats /nats-server /usr/local/bin/nats-server
 USER keywork
 VOLUME /var/lib/keywork
-EXPOSE 7300
+EXPOSE 50051
 # Without --nats-url it runs a nats-server of its own, with its data in the data directory.
 ENTRYPOINT ["keywork"]
-CMD ["serve", "--listen", "0.0.0.0:7300", "--data-dir", "/var/lib/keywork"]
+CMD ["serve", "--listen", "0.0.0.0:50051", "--data-dir", "/var/lib/keywork"]

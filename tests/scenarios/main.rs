@@ -2,10 +2,12 @@
 //!
 //! Tests are named as what must hold. A test that bears a law's number would fail if the law broke.
 
+mod consumers;
 mod keys;
 mod leases;
 mod owners;
 mod producers;
+mod request_ids;
 mod restarts;
 mod retries;
 mod serving;

@@ -151,7 +151,7 @@ impl Queue {
         let restarted = !known.is_empty() && known != info.keeper;
         if restarted && !(first && seen.clean) {
             tracing::info!(queue = %self.name, "NATS was restarted: waiting for old leases");
-            self.jobs.delete_ended().await?;
+            self.delete_ended().await?;
             self.guard
                 .lock()
                 .begin(info.last_sequence, info.ack_wait, Instant::now());

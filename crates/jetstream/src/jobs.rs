@@ -11,8 +11,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     api::{self, ApiError, Failure, Published},
-    codec::{self, Origin},
+    codec::{self, Fields, Origin},
     connect::{ANSWER_WITHIN, Nats, REPEAT_FOR},
+    digits,
     names::{CONSUMER, header},
     queues::{QueueError, QueueInfo},
     requester::Ticket,
@@ -29,6 +30,8 @@ pub struct Jobs {
     nats: Nats,
     queue: QueueName,
     stream: String,
+    /// What the subjects of this queue's acks begin with.
+    acks: String,
     incarnation: u64,
     replicas: usize,
 }
@@ -81,6 +84,7 @@ impl Jobs {
         Self {
             nats,
             queue,
+            acks: format!("$JS.ACK.{stream}.{CONSUMER}."),
             stream,
             incarnation,
             replicas,
@@ -371,12 +375,12 @@ impl Jobs {
             sequence,
             stored_at,
         };
-        let job = codec::decode(origin, Some(headers), payload);
-        let get = |name: &str| headers.get(name).map(|v| v.as_str());
+        let fields = Fields::of(headers);
+        let job = codec::decode(origin, &fields, payload);
         Stored {
             sequence,
-            from: get(header::FROM).and_then(|n| n.parse().ok()),
-            nonce: get(header::NONCE).unwrap_or_default().into(),
+            from: fields.from.and_then(|n| n.parse().ok()),
+            nonce: fields.nonce.unwrap_or_default().into(),
             job,
             subject,
         }
@@ -443,7 +447,14 @@ impl Jobs {
     }
 
     fn ack_subject_of(&self, sequence: u64, consumer_sequence: u64, count: u64) -> String {
-        let stream = &self.stream;
-        format!("$JS.ACK.{stream}.{CONSUMER}.{count}.{sequence}.{consumer_sequence}.0.0")
+        let mut subject = String::with_capacity(self.acks.len() + 48);
+        subject.push_str(&self.acks);
+        digits::push(&mut subject, count);
+        subject.push('.');
+        digits::push(&mut subject, sequence);
+        subject.push('.');
+        digits::push(&mut subject, consumer_sequence);
+        subject.push_str(".0.0");
+        subject
     }
 }

@@ -469,6 +469,9 @@ impl Nats {
             ("max_age", json!(0)),
             ("allow_msg_ttl", json!(false)),
             ("sealed", json!(false)),
+            // Once set, JetStream lets nobody take these back.
+            ("deny_delete", json!(false)),
+            ("deny_purge", json!(false)),
             ("no_ack", json!(false)),
             ("storage", json!("file")),
         ];
@@ -497,7 +500,6 @@ impl Nats {
         let mut wanted = stream.config.clone();
         wanted.insert("allow_rollup_hdrs".into(), json!(true));
         wanted.insert("allow_direct".into(), json!(true));
-        wanted.insert("deny_delete".into(), json!(false));
         wanted.insert(
             "duplicate_window".into(),
             json!(nanoseconds(config.dedupe_window)),
@@ -506,12 +508,7 @@ impl Nats {
         if metadata.get(METADATA).is_none() {
             metadata[METADATA] = json!(serde_json::to_string(config).unwrap_or_default());
         }
-        let defaults = ["deny_delete"];
-        let differs = |(field, value): (&String, &Value)| {
-            let found = stream.config.get(field);
-            found != Some(value) && !(found.is_none() && defaults.contains(&field.as_str()))
-        };
-        if !wanted.iter().any(differs) {
+        if wanted == stream.config {
             return Ok(());
         }
         tracing::warn!(%queue, "repairing the stream's configuration");

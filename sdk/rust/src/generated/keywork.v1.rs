@@ -2453,7 +2453,7 @@ pub struct QueueConfig {
     #[prost(message, optional, tag = "4")]
     pub backoff: ::core::option::Option<Backoff>,
     /// The most outstanding jobs: 1 to 1,000,000,000. Default (0): 10,000,000. Several servers may overshoot
-    /// it by what they accept within a second.
+    /// it by what they accept within 3 s.
     #[prost(uint64, optional, tag = "5")]
     pub max_depth: ::core::option::Option<u64>,
     /// The largest payload in bytes: 1 to what NATS takes, default 524,288.

@@ -1,1 +1,0 @@
-//! The performance harness: straight JetStream beside Keywork, in one run.
