@@ -43,6 +43,10 @@ pub mod code {
     pub const STREAM_EXISTS: u32 = 10058;
     /// No such stream.
     pub const NO_STREAM: u32 = 10059;
+    /// Not as many nodes as replicas are there, as while a cluster forms.
+    pub const NO_PEERS: u32 = 10005;
+    /// The cluster has no leader now: nothing happened.
+    pub const NOT_AVAILABLE: u32 = 10008;
     /// No such consumer.
     pub const NO_CONSUMER: u32 = 10014;
     /// The subject's last sequence is another.
@@ -114,6 +118,9 @@ impl Reply {
         let unreadable = |e: serde_json::Error| ApiError::Unreadable(e.to_string());
         let envelope: Envelope = serde_json::from_slice(&payload).map_err(unreadable)?;
         match envelope.error {
+            Some(refusal) if refusal.err_code == code::NOT_AVAILABLE => {
+                Err(Failure::NoResponders.into())
+            }
             Some(refusal) => Err(refusal.into()),
             None => serde_json::from_slice(&payload).map_err(unreadable),
         }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    api::{ApiError, Failure},
+    api::{ApiError, Failure, code},
     names::Names,
     requester::{self, Requester},
     tasks::Tasks,
@@ -31,6 +31,11 @@ const FIRST_ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// What a connection takes in while it cannot write: all that may wait for answers, and some that were given
 /// up meanwhile.
 const WRITES: usize = requester::IN_FLIGHT + 16_384;
+
+/// How long the making of a stream or a consumer may take before it is asked for again.
+const MADE_WITHIN: Duration = Duration::from_secs(2);
+/// How long it is asked for.
+const MAKE_FOR: Duration = Duration::from_secs(8);
 
 /// How to reach NATS.
 #[derive(Clone, Debug, Default)]
@@ -194,6 +199,33 @@ impl Nats {
     }
 
     /// Calls JetStream's API for something that changes nothing or may be repeated, and repeats it
+    /// Makes something that may be there already. While several servers make the same on several nodes,
+    /// JetStream leaves some of them without an answer, and while a cluster forms it misses nodes: so it
+    /// is asked again soon.
+    pub(crate) async fn make<T: DeserializeOwned>(
+        &self,
+        what: String,
+        body: Bytes,
+    ) -> Result<T, ApiError> {
+        let until = Instant::now() + MAKE_FOR;
+        let subject = format!("$JS.API.{what}");
+        loop {
+            let publishing = &self.inner.publishing;
+            let asked = publishing.request(subject.clone(), None, body.clone(), MADE_WITHIN);
+            let answer = asked.await.json();
+            let again = match &answer {
+                Ok(_) => false,
+                Err(error) => {
+                    matches!(error, ApiError::Failed(_)) || error.code() == Some(code::NO_PEERS)
+                }
+            };
+            if !again || Instant::now() >= until || !publishing.connected() {
+                return answer;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// while no leader answers. A stream of several replicas that has no leader yet says nothing at all,
     /// so no answer means asking again, each time with more patience.
     pub(crate) async fn read<T: DeserializeOwned>(

@@ -160,7 +160,7 @@ impl Nats {
         let wanted = stream_config(self, queue, config, replicas);
         let what = format!("STREAM.CREATE.{stream}");
         match self
-            .read::<Value>(what, Bytes::from(wanted.to_string()))
+            .make::<Value>(what, Bytes::from(wanted.to_string()))
             .await
         {
             Ok(_) => {}
@@ -355,7 +355,7 @@ impl Nats {
         let stream = self.names().jobs_stream(queue);
         let what = format!("CONSUMER.CREATE.{stream}.{CONSUMER}");
         let body = json!({ "stream_name": stream, "config": config });
-        self.read::<Value>(what, body.to_string().into())
+        self.make::<Value>(what, body.to_string().into())
             .await
             .map(drop)
             .map_err(known)

@@ -1,9 +1,12 @@
 //! What all servers share beside jobs: small values under names, in one stream.
 
+use std::time::Duration;
+
 use async_nats::HeaderMap;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     api::{self, ApiError, Published, code},
@@ -11,6 +14,9 @@ use crate::{
     connect::{ANSWER_WITHIN, Nats},
     names::header,
 };
+
+/// How long a setting that the server cannot do without is asked for.
+const SET_FOR: Duration = Duration::from_secs(20);
 
 #[derive(Deserialize)]
 struct GetAnswer {
@@ -46,7 +52,7 @@ impl Nats {
     ) -> Result<(), ApiError> {
         let body = Bytes::from(config.to_string());
         let made = self
-            .read::<serde_json::Value>(format!("STREAM.CREATE.{stream}"), body)
+            .make::<serde_json::Value>(format!("STREAM.CREATE.{stream}"), body)
             .await;
         match made {
             Err(error) if error.code() == Some(code::STREAM_EXISTS) => Ok(()),
@@ -84,11 +90,24 @@ impl Nats {
         }
     }
 
-    /// Writes a setting unless it is there, and answers what is there then.
+    /// Writes a setting unless it is there, and answers what is there then. Where the stream was just
+    /// made it may take a while until its leader answers everybody.
     ///
     /// # Errors
     /// What failed.
     pub async fn set_once(&self, name: &str, value: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+        let until = Instant::now() + SET_FOR;
+        loop {
+            match self.try_set_once(name, value.clone()).await {
+                Err(ApiError::Failed(_) | ApiError::Unreadable(_)) if Instant::now() < until => {
+                    sleep(Duration::from_millis(100)).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn try_set_once(&self, name: &str, value: Vec<u8>) -> Result<Vec<u8>, ApiError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::EXPECTED_LAST, "0");
         if let Some(there) = self.setting(name).await? {
