@@ -99,6 +99,11 @@ impl Guard {
         self.waiting(now) && !self.drawn
     }
 
+    /// Whether what NATS says of this keeper is what was checked last, with nothing uncertain.
+    fn knows(&self, keeper: &str, epoch: u64, now: Instant) -> bool {
+        self.keeper == keeper && !self.must_check(epoch) && !self.waiting(now)
+    }
+
     /// Whether a wait is over that has not been closed yet.
     fn over(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now >= until)
@@ -155,7 +160,7 @@ impl Queue {
             self.guard
                 .lock()
                 .begin(info.last_sequence, info.ack_wait, Instant::now());
-        } else {
+        } else if !self.guard.lock().waiting(Instant::now()) {
             self.remember(&info.keeper, false).await?;
         }
         let mut guard = self.guard.lock();
@@ -182,12 +187,19 @@ impl Queue {
         Ok(())
     }
 
-    /// Stores anew what lies at or below the consumer's ack floor: it would never be delivered again.
+    /// Stores anew what lies at or below the consumer's ack floor: it would never be delivered again. Not
+    /// before a restart was dealt with: what ended and came back would get a sequence that nothing says
+    /// has ended.
     pub(crate) async fn rescue_stranded(
         self: &Arc<Self>,
         engine: &Engine,
     ) -> Result<(), QueueError> {
         let info = self.jobs.info().await?;
+        let epoch = self.jobs.nats().epoch();
+        let known = self.guard.lock().knows(&info.keeper, epoch, Instant::now());
+        if !known {
+            return Ok(());
+        }
         let mut from = info.first_sequence;
         while info.messages > 0 && from <= info.ack_floor {
             let Some(stored) = self.jobs.read_from(from).await? else {

@@ -157,9 +157,10 @@ impl Nats {
         self.inner.publishing.connected() && self.inner.settling.connected()
     }
 
-    /// The id of the NATS server that the pulls go to: another one after it was restarted.
+    /// The id of the NATS server that questions go to: another one after it was restarted. Not that of
+    /// the pulls: an answer may come from a new server before they have found it.
     pub fn server_id(&self) -> String {
-        self.inner.pulling.server_info().server_id
+        self.inner.publishing.server_id()
     }
 
     /// Grows whenever the connection for pulls is made anew.
@@ -198,7 +199,6 @@ impl Nats {
             .json()
     }
 
-    /// Calls JetStream's API for something that changes nothing or may be repeated, and repeats it
     /// Makes something that may be there already. While several servers make the same on several nodes,
     /// JetStream leaves some of them without an answer, and while a cluster forms it misses nodes: so it
     /// is asked again soon.
@@ -226,6 +226,7 @@ impl Nats {
         }
     }
 
+    /// Calls JetStream's API for something that changes nothing or may be repeated, and repeats it
     /// while no leader answers. A stream of several replicas that has no leader yet says nothing at all,
     /// so no answer means asking again, each time with more patience.
     pub(crate) async fn read<T: DeserializeOwned>(

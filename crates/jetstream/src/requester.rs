@@ -171,6 +171,11 @@ impl Requester {
         self.client.connection_state() == State::Connected
     }
 
+    /// The id of the server that requests go to.
+    pub(crate) fn server_id(&self) -> String {
+        self.client.server_info().server_id
+    }
+
     /// Sends a request; its answer comes through the ticket's [`Completions`].
     pub(crate) fn send(
         &self,
