@@ -450,7 +450,7 @@ async fn expire(queue: &Queue, stored: &Stored) -> Result<bool, ApiError> {
 
 async fn duplicate(offer: Offer, sequence: u64) -> Concluded {
     let queue = Arc::clone(&offer.queue);
-    if let Some(stored) = queue.jobs.read_key(&offer.subject).await?
+    if let Some(stored) = queue.jobs.read_key_twice(&offer.subject).await?
         && stored.job.id == offer.job.id
         && stored.job.mark == Mark::None
     {

@@ -310,22 +310,26 @@ impl Jobs {
     /// # Errors
     /// What failed.
     pub async fn read_key_twice(&self, subject: &str) -> Result<Option<Stored>, ApiError> {
-        if let Some(stored) = self.read_key(subject).await? {
+        self.read_twice(json!({ "last_by_subj": subject })).await
+    }
+
+    async fn read_twice(&self, body: serde_json::Value) -> Result<Option<Stored>, ApiError> {
+        if let Some(stored) = self.read(body.clone()).await? {
             return Ok(Some(stored));
         }
         if self.replicated() {
             sleep(LOOK_AGAIN_AFTER).await;
-            return self.read_key(subject).await;
+            return self.read(body).await;
         }
         Ok(None)
     }
 
-    /// Reads one sequence, from the leader.
+    /// Reads one sequence, from the leader; nothing is believed only after a second look.
     ///
     /// # Errors
     /// What failed.
     pub async fn read_sequence(&self, sequence: u64) -> Result<Option<Stored>, ApiError> {
-        self.read(json!({ "seq": sequence })).await
+        self.read_twice(json!({ "seq": sequence })).await
     }
 
     /// Reads the first message at or after a sequence.
