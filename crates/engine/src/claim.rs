@@ -268,6 +268,7 @@ impl Queue {
                 Phase::Held => {}
             }
             lease.give_up_at = None;
+                Phase::Settled(_) => return Err(LostReason::Expired),
             lease.worker = session.worker.clone();
             (std::mem::replace(&mut lease.session, session.id), left)
         };

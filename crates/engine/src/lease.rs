@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use keywork_model::{Job, QueueName, WorkerId};
+use keywork_model::{Job, QueueName, WorkerId, decide::Settlement};
 use tokio::time::Instant;
 
 /// Why a lease was lost.
@@ -64,7 +64,7 @@ pub(crate) struct Lease {
 }
 
 /// Where a lease is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// With its worker.
     Held,
@@ -72,6 +72,15 @@ pub(crate) enum Phase {
     Settling,
     /// Lost before its deadline; remembered until then, so that a late settlement is told.
     Lost(LostReason),
+    /// Settled so that the job goes on under another sequence; remembered as a lost one is.
+    Settled(Settlement),
+}
+
+impl Phase {
+    /// Whether the lease takes none of its session's places any more.
+    fn over(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Settled(_))
+    }
 }
 
 impl Lease {
@@ -125,13 +134,15 @@ impl LeaseTable {
     pub(crate) fn live(&self) -> usize {
         self.leases
             .values()
-            .filter(|lease| !matches!(lease.phase, Phase::Lost(_)))
+            .filter(|lease| !lease.phase.over())
             .count()
     }
 
     /// Whether nothing of it can be running any more.
     pub(crate) fn is_empty(&self) -> bool {
-        self.leases.is_empty()
+        self.leases
+            .values()
+            .all(|lease| matches!(lease.phase, Phase::Settled(_)))
     }
 
     /// The held leases of one session.
@@ -146,13 +157,20 @@ impl LeaseTable {
 
     /// The sessions that hold a lease.
     pub(crate) fn holders(&self) -> impl Iterator<Item = u64> {
-        let open = |lease: &&Lease| !matches!(lease.phase, Phase::Lost(_));
+        let open = |lease: &&Lease| !lease.phase.over();
         self.leases.values().filter(open).map(|lease| lease.session)
     }
 
     /// The lease of a key, for people who look.
     pub(crate) fn of_sequence(&self, sequence: u64, now: Instant) -> Option<&Lease> {
         self.get(sequence).filter(|lease| now < lease.deadline)
+    }
+
+    /// Remembers how a lease was settled whose job goes on. Answers the session whose place is free now.
+    pub(crate) fn settle(&mut self, sequence: u64, how: Settlement) -> Option<u64> {
+        let lease = self.leases.get_mut(&sequence)?;
+        let was = std::mem::replace(&mut lease.phase, Phase::Settled(how));
+        (!was.over()).then_some(lease.session)
     }
 
     /// Marks a held lease as lost. Answers it as it was held.

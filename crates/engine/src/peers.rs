@@ -5,10 +5,17 @@ use std::time::Duration;
 
 use keywork_jetstream::peers::{PeerCall, PeerInbox};
 use keywork_jetstream::tasks::Fate;
-use keywork_model::{QueueName, UnixMillis, WorkerId};
+use keywork_model::{QueueName, UnixMillis, WorkerId, decide::Settlement};
 use serde::{Deserialize, Serialize};
 
-use crate::{claim::Transferred, engine::Engine, lease::LostReason, upkeep};
+use crate::{
+    claim::Transferred,
+    engine::Engine,
+    lease::LostReason,
+    session::{Asked as AskedOf, SettleItem},
+    settle::Outcome,
+    upkeep,
+};
 
 /// How long an answer of a peer is waited for.
 const ASK_WITHIN: Duration = Duration::from_millis(1_000);
@@ -31,6 +38,11 @@ pub(crate) enum PeerMessage {
     LetGo { queue: String, sequences: Vec<u64> },
     /// Extend a lease of yours; answered with the new time, or nothing.
     Extend { queue: String, sequence: u64 },
+    /// Settle a lease of yours; answered with an [`Outcome`].
+    Settle {
+        token: Vec<u8>,
+        settlement: Settlement,
+    },
     /// Who holds this lease? Answered with [`Holder`] by the one who knows.
     WhoHolds {
         server: u64,
@@ -110,6 +122,24 @@ pub(crate) async fn extend(
         Ok(body) => Asked::Answered(serde_json::from_slice(&body).ok().flatten()),
         Err(_) => Asked::Gone,
     }
+}
+
+/// Asks a server to settle a lease of its own. `None`: it is gone, or does not answer.
+pub(crate) async fn settle(
+    engine: &Engine,
+    server: u64,
+    token: &[u8],
+    settlement: &Settlement,
+) -> Option<Outcome> {
+    let message = PeerMessage::Settle {
+        token: token.to_vec(),
+        settlement: settlement.clone(),
+    };
+    let asked = engine
+        .nats()
+        .ask(server, encode(&message), ASK_WITHIN * 3)
+        .await;
+    serde_json::from_slice(&asked.ok()?).ok()
 }
 
 /// Asks all other servers who holds a lease.
@@ -193,6 +223,19 @@ async fn deal_with(engine: &Engine, message: PeerMessage, call: PeerCall) {
                 .start("extend-for-peer", Fate::OneCaller, async move {
                     let extended = asked.extend_own(&queue, sequence).await;
                     call.answer(encode(&extended)).await;
+                });
+        }
+        PeerMessage::Settle { token, settlement } => {
+            let asked = engine.clone();
+            let item = SettleItem {
+                token: token.into(),
+                asked: AskedOf::Settle(settlement),
+            };
+            engine
+                .tasks()
+                .start("settle-for-peer", Fate::OneCaller, async move {
+                    let results = asked.ack(vec![item]).await;
+                    call.answer(encode(&results[0].outcome)).await;
                 });
         }
         PeerMessage::WhoHolds {

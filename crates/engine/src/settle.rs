@@ -8,15 +8,16 @@ use keywork_model::{
     decide::{self, DeliveryFacts, OnSettlement, Reseat, Settlement},
     token::LeaseFacts,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{engine::Engine, queue::Queue};
 
 /// What became of a settlement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// It counts.
     Settled,
-    /// The job had ended already.
+    /// It counted before.
     AlreadySettled,
     /// The lease was lost before.
     LeaseLost,

@@ -271,6 +271,7 @@ impl Queue {
         let lease = state.leases.get(sequence).ok_or(LostReason::Expired)?;
         match lease.phase {
             Phase::Lost(reason) => Err(reason),
+            Phase::Settled(_) => Err(LostReason::Expired),
             Phase::Held | Phase::Settling if now >= lease.deadline => Err(LostReason::Expired),
             Phase::Held | Phase::Settling => Ok(Extension {
                 queue: Arc::clone(self),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     DeadReason, Job, Mark, QueueConfig, UnixMillis, job::bounded_error, limits, state::Event,
 };
@@ -121,7 +123,7 @@ pub fn lost_attempt(
 }
 
 /// How a worker settles a lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
     /// The job is done.
     Complete,

@@ -136,6 +136,7 @@ fn extension(
         Phase::Settling => Ok(None),
         Phase::Lost(reason) => Err(reason),
         Phase::Held if !lease.live(now) || lease.session != session.id => Err(LostReason::Expired),
+        Phase::Settled(_) => Err(LostReason::Expired),
         Phase::Held => Ok(Some(Extension {
             sequence: facts.sequence,
             consumer_sequence: lease.consumer_sequence,
@@ -156,6 +157,7 @@ pub(crate) fn confirm(extension: &Extension, term: Duration) -> Result<Instant, 
     match lease.phase {
         Phase::Lost(reason) => Err(reason),
         Phase::Settling => Ok(lease.deadline),
+        Phase::Settled(_) => Err(LostReason::Expired),
         Phase::Held if !lease.live(Instant::now()) => Err(LostReason::Expired),
         Phase::Held => {
             lease.deadline = lease.extended(extension.sent, term);

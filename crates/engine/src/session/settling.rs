@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::{
     engine::Engine,
     lease::{Lease, Phase},
+    peers,
     queue::Queue,
     session::{Asked, SettleItem, SettleResult},
     settle::{self, Outcome, Settling},
@@ -99,6 +100,8 @@ pub(crate) fn start<T>(
     }
     match begin(&queue, facts.sequence) {
         Begun::Lost => done(token, Outcome::LeaseLost),
+        Begun::Settled(before) if before == settlement => done(token, Outcome::AlreadySettled),
+        Begun::Settled(_) => done(token, Outcome::LeaseLost),
         Begun::UnderWay => done(token, Outcome::TryAgain),
         Begun::Held(lease) if quick(&queue, lease, &settlement) => {
             let (sequence, consumer_sequence) = (facts.sequence, lease.consumer_sequence);
@@ -123,6 +126,13 @@ pub(crate) fn start<T>(
             token,
             settlement,
             true,
+        )),
+        Begun::Unknown if facts.server != engine.server() => Start::Slow(at_its_server(
+            engine.clone(),
+            queue,
+            facts,
+            token,
+            settlement,
         )),
         Begun::Unknown => {
             let in_time = facts.valid_until > keywork_jetstream::clock::now();
@@ -190,6 +200,7 @@ enum Begun {
     Held(Held),
     UnderWay,
     Lost,
+    Settled(Settlement),
     Unknown,
 }
 
@@ -219,9 +230,10 @@ fn begin(queue: &Queue, sequence: u64) -> Begun {
     let Some(lease) = state.leases.get_mut(sequence) else {
         return Begun::Unknown;
     };
-    match lease.phase {
+    match &lease.phase {
         Phase::Settling => Begun::UnderWay,
         Phase::Lost(_) => Begun::Lost,
+        Phase::Settled(how) => Begun::Settled(how.clone()),
         Phase::Held => {
             lease.phase = Phase::Settling;
             Begun::Held(Held::of(lease))
@@ -235,6 +247,28 @@ fn quick(queue: &Queue, lease: Held, settlement: &Settlement) -> bool {
     let sure =
         queue.jobs.replicated() || (!lease.reseated && lease.epoch == queue.jobs.nats().epoch());
     *settlement == Settlement::Complete && sure && Instant::now() + IN_TIME < lease.deadline
+}
+
+/// Settles a lease that another server gave. That one knows whether it was lost, and goes on to extend
+/// and settle it: so it is asked. Where it is gone, the token proves until when the lease was good.
+fn at_its_server(
+    engine: Engine,
+    queue: Arc<Queue>,
+    facts: LeaseFacts,
+    token: Bytes,
+    settlement: Settlement,
+) -> BoxFuture<'static, SettleResult> {
+    Box::pin(async move {
+        if let Some(outcome) = peers::settle(&engine, facts.server, &token, &settlement).await {
+            return SettleResult {
+                token,
+                outcome,
+                refused: None,
+            };
+        }
+        let in_time = facts.valid_until > keywork_jetstream::clock::now();
+        surely(engine, queue, facts, token, settlement, in_time).await
+    })
 }
 
 fn surely(
@@ -255,7 +289,7 @@ fn surely(
             in_time,
         };
         let outcome = settle::settle(&queue, &settling).await;
-        queue.settled(&engine, sequence, outcome);
+        queue.settled(&engine, sequence, outcome, settling.settlement);
         if server != engine.server() && outcome != Outcome::TryAgain {
             engine
                 .tell_ended(server, &queue.name, sequence, session)
@@ -278,6 +312,9 @@ fn open_and_settle(
     Box::pin(async move {
         let outcome = match engine.open_existing(&facts.queue).await {
             Ok(queue) if queue.jobs.incarnation() == facts.incarnation => {
+                if facts.server != engine.server() {
+                    return at_its_server(engine, queue, facts, token, settlement).await;
+                }
                 let in_time = facts.valid_until > keywork_jetstream::clock::now();
                 return surely(engine, queue, facts, token, settlement, in_time).await;
             }
@@ -302,17 +339,25 @@ impl Queue {
             .is_none_or(|lease| Instant::now() < lease.deadline)
     }
 
-    /// Takes in what the sure way found.
-    fn settled(&self, engine: &Engine, sequence: u64, outcome: Outcome) {
-        if outcome == Outcome::TryAgain {
-            let mut state = self.state.lock();
-            if let Some(lease) = state.leases.get_mut(sequence)
-                && lease.phase == Phase::Settling
-            {
-                lease.phase = Phase::Held;
+    /// Takes in what the sure way found. How a lease ended whose job goes on is remembered until its
+    /// deadline: the same settlement again is one that counted, and any other comes from a lost lease.
+    fn settled(&self, engine: &Engine, sequence: u64, outcome: Outcome, how: Settlement) {
+        match (outcome, how) {
+            (Outcome::TryAgain, _) => {
+                let mut state = self.state.lock();
+                if let Some(lease) = state.leases.get_mut(sequence)
+                    && lease.phase == Phase::Settling
+                {
+                    lease.phase = Phase::Held;
+                }
             }
-        } else {
-            self.end_leases(engine, &[sequence]);
+            (Outcome::Settled, how @ (Settlement::Retry { .. } | Settlement::Release)) => {
+                let ended = self.state.lock().leases.settle(sequence, how);
+                if let Some(session) = ended {
+                    engine.give_back_place(session);
+                }
+            }
+            (_, _) => self.end_leases(engine, &[sequence]),
         }
     }
 }
