@@ -52,57 +52,65 @@ impl Engine {
                 }),
             }
         }
-        let transferred = self.ask_for_leases(&opened).await;
+        let transferred = self.ask_for_leases(&opened, ticket.as_ref()).await;
         let mut resumed = Vec::new();
         for (token, facts) in opened {
-            let until = transferred.get(&(facts.server, facts.sequence)).copied();
+            let of_queue = transferred.get(&facts.queue);
+            let until = of_queue.and_then(|t| t.get(&facts.sequence)).copied();
             let until = until.or_else(|| self.proven(&facts, ticket.as_ref()));
             match self.take_over(session, &token, &facts, until).await {
-                Ok(time_left) => resumed.push(Resumed {
-                    token,
-                    queue: facts.queue,
-                    sequence: facts.sequence,
-                    time_left,
-                }),
+                Ok(time_left) => {
+                    session.goes_on_with(facts.server, facts.session);
+                    resumed.push(Resumed {
+                        token,
+                        queue: facts.queue,
+                        sequence: facts.sequence,
+                        time_left,
+                    });
+                }
                 Err(reason) => lost.push(Lost { token, reason }),
             }
         }
         (resumed, lost)
     }
 
-    /// Asks the servers that gave the leases to let go of them.
+    /// Asks the servers that may hold the leases to let go of them: the one that gave each, and the one
+    /// that the worker comes from.
     async fn ask_for_leases(
         &self,
         held: &[(Bytes, LeaseFacts)],
-    ) -> HashMap<(u64, u64), UnixMillis> {
+        ticket: Option<&TicketFacts>,
+    ) -> HashMap<QueueName, Transferred> {
         let mut by_server: HashMap<(u64, &QueueName), Vec<u64>> = HashMap::new();
-        for (_, facts) in held
-            .iter()
-            .filter(|(_, facts)| facts.server != self.server())
-        {
-            let sequences = by_server.entry((facts.server, &facts.queue)).or_default();
-            sequences.push(facts.sequence);
+        for (_, facts) in held {
+            let from = ticket.filter(|t| t.covers(facts.server, facts.session));
+            let from = from.map(|t| t.server).filter(|from| *from != facts.server);
+            for server in std::iter::once(facts.server).chain(from) {
+                if server != self.server() {
+                    let sequences = by_server.entry((server, &facts.queue)).or_default();
+                    sequences.push(facts.sequence);
+                }
+            }
         }
-        let mut answers = HashMap::new();
+        let mut answers: HashMap<QueueName, Transferred> = HashMap::new();
         for ((server, queue), sequences) in by_server {
             let transferred = peers::transfer(self, server, queue, sequences).await;
-            answers.extend(
-                transferred
-                    .into_iter()
-                    .map(|(n, until)| ((server, n), until)),
-            );
+            answers
+                .entry(queue.clone())
+                .or_default()
+                .extend(transferred);
         }
         answers
     }
 
-    /// Until when the lease is good by what the worker can prove, where the server that gave it is gone.
+    /// Until when the lease is good by what the worker can prove, where no server that held it answers.
     fn proven(&self, facts: &LeaseFacts, ticket: Option<&TicketFacts>) -> Option<UnixMillis> {
-        if facts.server == self.server() {
-            return None;
-        }
-        let same = |t: &&TicketFacts| t.server == facts.server && t.session == facts.session;
-        let extended = ticket.filter(same).map(|t| t.extended_until);
-        Some(extended.map_or(facts.valid_until, |until| until.max(facts.valid_until)))
+        let covering = ticket.filter(|t| t.covers(facts.server, facts.session));
+        let extended = covering.filter(|t| t.server != self.server());
+        let extended = extended.map(|t| t.extended_until);
+        // Of what this server gave and let nobody else have, its own table knows all.
+        let given = (facts.server != self.server()).then_some(facts.valid_until);
+        extended.max(given)
     }
 
     async fn take_over(
@@ -142,17 +150,15 @@ impl Engine {
     ) -> Result<Duration, LostReason> {
         let left = until.since(clock::now());
         let deadline = Instant::now() + left;
-        let stored = queue
-            .jobs
-            .read_sequence(facts.sequence)
-            .await
-            .ok()
-            .flatten();
-        let stored = stored.ok_or(LostReason::Expired)?;
-        if left.is_zero() {
+        let reseated = match queue.jobs.read_sequence(facts.sequence).await {
+            Ok(Some(stored)) => stored.job.reseated,
+            Ok(None) => return Err(LostReason::Expired),
+            // NATS does not say. The proof is as good as it was, and what follows finds out.
+            Err(_) => true,
+        };
+        if Instant::now() >= deadline {
             return Err(LostReason::Expired);
         }
-        let reseated = stored.job.reseated;
         let most = queue.config().max_run_time;
         let ran = clock::now().since(facts.issued_at);
         let lease = Lease {
@@ -262,13 +268,13 @@ impl Queue {
             let left = lease.deadline.saturating_duration_since(now);
             match lease.phase {
                 Phase::Lost(reason) => return Err(reason),
+                Phase::Settled(_) => return Err(LostReason::Expired),
                 // The settlement that is under way will be asked for again, and answered then.
                 Phase::Settling => return Ok(Some(left)),
                 Phase::Held if !lease.live(now) => return Err(LostReason::Expired),
                 Phase::Held => {}
             }
             lease.give_up_at = None;
-                Phase::Settled(_) => return Err(LostReason::Expired),
             lease.worker = session.worker.clone();
             (std::mem::replace(&mut lease.session, session.id), left)
         };

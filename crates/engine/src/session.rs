@@ -17,7 +17,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use keywork_model::{QueueName, UnixMillis, Violation, WorkerId, decide::Settlement};
+use keywork_model::{
+    QueueName, UnixMillis, Violation, WorkerId, decide::Settlement, token::TICKET_ORIGINS,
+};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -225,6 +228,8 @@ pub(crate) struct Session {
     capacity: AtomicU32,
     held: AtomicU32,
     closed: AtomicBool,
+    /// The sessions, each with its server, whose leases this one goes on with. Known before it opens.
+    origins: Mutex<Vec<(u64, u64)>>,
     /// Unbounded because it holds at most a delivery for each free place, and a loss for each lease.
     events: mpsc::UnboundedSender<SessionEvent>,
 }
@@ -255,6 +260,7 @@ impl Session {
             capacity: AtomicU32::new(capacity),
             held: AtomicU32::new(0),
             closed: AtomicBool::new(false),
+            origins: Mutex::default(),
             events,
         };
         (Arc::new(session), receiver)
@@ -283,6 +289,19 @@ impl Session {
     /// Takes a place for a lease that it holds already, whatever its capacity.
     pub(crate) fn take_resumed(&self) {
         self.held.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Remembers whose lease it goes on with.
+    pub(crate) fn goes_on_with(&self, server: u64, session: u64) {
+        let mut origins = self.origins.lock();
+        if !origins.contains(&(server, session)) && origins.len() < TICKET_ORIGINS {
+            origins.push((server, session));
+        }
+    }
+
+    /// The sessions, each with its server, whose leases it goes on with.
+    pub(crate) fn origins(&self) -> Vec<(u64, u64)> {
+        self.origins.lock().clone()
     }
 
     /// Gives places back.

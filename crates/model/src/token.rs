@@ -13,7 +13,12 @@ const MAC_BYTES: usize = 16;
 const LEASE_VERSION: u8 = 1;
 const TICKET_VERSION: u8 = 2;
 const LEASE_FIXED: usize = 1 + 7 * 8;
-const TICKET_BODY: usize = 1 + 3 * 8;
+const TICKET_FIXED: usize = 1 + 3 * 8;
+const ORIGIN_BYTES: usize = 2 * 8;
+
+/// Most sessions that a ticket names: a worker that moves more often while it holds one job proves no
+/// more than the job's token does.
+pub const TICKET_ORIGINS: usize = 8;
 
 /// The secret that seals tokens. All servers of one NATS share it.
 #[derive(Clone)]
@@ -52,7 +57,7 @@ pub struct LeaseFacts {
 }
 
 /// What a session ticket says: until when the leases of a session were extended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TicketFacts {
     /// The server.
     pub server: u64,
@@ -60,6 +65,16 @@ pub struct TicketFacts {
     pub session: u64,
     /// Until when every lease that its last answered heartbeat listed is good.
     pub extended_until: UnixMillis,
+    /// The sessions, each with its server, whose leases it goes on with. At most [`TICKET_ORIGINS`].
+    pub origins: Vec<(u64, u64)>,
+}
+
+impl TicketFacts {
+    /// Whether it speaks for a lease that this session of this server was given.
+    pub fn covers(&self, server: u64, session: u64) -> bool {
+        let origin = (server, session);
+        (self.server, self.session) == origin || self.origins.contains(&origin)
+    }
 }
 
 impl TokenSecret {
@@ -119,11 +134,17 @@ impl TokenSecret {
 
     /// Seals a ticket's facts.
     pub fn seal_ticket(&self, facts: &TicketFacts) -> Bytes {
-        let mut token = BytesMut::with_capacity(TICKET_BODY + MAC_BYTES);
+        let origins = facts.origins.iter().take(TICKET_ORIGINS);
+        let room = TICKET_FIXED + origins.len() * ORIGIN_BYTES + MAC_BYTES;
+        let mut token = BytesMut::with_capacity(room);
         token.put_u8(TICKET_VERSION);
         token.put_u64(facts.server);
         token.put_u64(facts.session);
         token.put_u64(facts.extended_until.0);
+        for (server, session) in origins {
+            token.put_u64(*server);
+            token.put_u64(*session);
+        }
         self.seal(token)
     }
 
@@ -133,13 +154,18 @@ impl TokenSecret {
     /// [`InvalidToken`] when these servers did not make it.
     pub fn open_ticket(&self, token: &[u8]) -> Result<TicketFacts, InvalidToken> {
         let mut body = self.open(token, TICKET_VERSION)?;
-        if body.len() != TICKET_BODY - 1 {
+        let origins = body.len().checked_sub(TICKET_FIXED - 1);
+        let origins = origins.ok_or(InvalidToken)? / ORIGIN_BYTES;
+        if body.len() != TICKET_FIXED - 1 + origins * ORIGIN_BYTES {
             return Err(InvalidToken);
         }
         Ok(TicketFacts {
             server: body.get_u64(),
             session: body.get_u64(),
             extended_until: UnixMillis(body.get_u64()),
+            origins: (0..origins)
+                .map(|_| (body.get_u64(), body.get_u64()))
+                .collect(),
         })
     }
 
@@ -197,6 +223,7 @@ mod tests {
             server: 1,
             session: 2,
             extended_until: UnixMillis(3),
+            origins: vec![(4, 5), (6, 7)],
         };
         let sealed = secret().seal_ticket(&ticket);
         assert_eq!(secret().open_ticket(&sealed), Ok(ticket));

@@ -96,6 +96,7 @@ impl Beat {
             server: engine.server(),
             session: session.id,
             extended_until: self.sent_at.plus(term),
+            origins: session.origins(),
         };
         Output::HeartbeatAck {
             sequence: self.sequence,
@@ -135,8 +136,8 @@ fn extension(
     match lease.phase {
         Phase::Settling => Ok(None),
         Phase::Lost(reason) => Err(reason),
-        Phase::Held if !lease.live(now) || lease.session != session.id => Err(LostReason::Expired),
         Phase::Settled(_) => Err(LostReason::Expired),
+        Phase::Held if !lease.live(now) || lease.session != session.id => Err(LostReason::Expired),
         Phase::Held => Ok(Some(Extension {
             sequence: facts.sequence,
             consumer_sequence: lease.consumer_sequence,
@@ -156,8 +157,8 @@ pub(crate) fn confirm(extension: &Extension, term: Duration) -> Result<Instant, 
         .ok_or(LostReason::Expired)?;
     match lease.phase {
         Phase::Lost(reason) => Err(reason),
-        Phase::Settling => Ok(lease.deadline),
         Phase::Settled(_) => Err(LostReason::Expired),
+        Phase::Settling => Ok(lease.deadline),
         Phase::Held if !lease.live(Instant::now()) => Err(LostReason::Expired),
         Phase::Held => {
             lease.deadline = lease.extended(extension.sent, term);

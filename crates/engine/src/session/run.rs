@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use crate::{
+    claim::Resumed,
     engine::Engine,
     error::OpenError,
     session::{
@@ -69,6 +70,11 @@ enum Turn {
     Away(GoAwayReason),
 }
 
+/// How long every lease that a session goes on with holds at least.
+fn shortest_left(resumed: &[Resumed]) -> Option<Duration> {
+    resumed.iter().map(|lease| lease.time_left).min()
+}
+
 /// Opens a session.
 ///
 /// # Errors
@@ -94,7 +100,8 @@ pub(crate) async fn open(engine: &Engine, hello: Hello) -> Result<OpenedSession,
     let ticket = TicketFacts {
         server: engine.server(),
         session: id,
-        extended_until: now,
+        extended_until: shortest_left(&resumed).map_or(now, |left| clock::now().plus(left)),
+        origins: session.origins(),
     };
     let welcome = Welcome {
         session: id,
