@@ -1,6 +1,10 @@
 //! What the scenarios are written with: servers, clients, and a worker that does only what it is told.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use keywork::proto::{
@@ -9,7 +13,11 @@ use keywork::proto::{
     work_queue_client::WorkQueueClient,
 };
 use keywork_testkit::{KeyworkServer, NatsCluster, NatsServer};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, timeout, timeout_at},
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming, transport::Channel};
 
@@ -20,6 +28,9 @@ pub(crate) type Admin = QueueAdminClient<Channel>;
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// The shortest lease that a queue may have.
 pub(crate) const SHORT_LEASE: Duration = Duration::from_secs(2);
+
+/// Most items of one request.
+const MOST_AT_ONCE: usize = 1_000;
 
 /// The binary under test.
 pub(crate) const KEYWORK: &str = env!("CARGO_BIN_EXE_keywork");
@@ -170,6 +181,69 @@ pub(crate) async fn ack(client: &mut Client, token: &Bytes, outcome: Outcome) ->
     response.results[0].outcome()
 }
 
+/// Settles many leases by unary acks. One outcome for each, in order.
+pub(crate) async fn ack_all(
+    client: &mut Client,
+    settlements: Vec<proto::Settlement>,
+) -> Vec<SettlementOutcome> {
+    let mut outcomes = Vec::with_capacity(settlements.len());
+    for part in settlements.chunks(MOST_AT_ONCE) {
+        let settlements = part.to_vec();
+        let response = client.ack(proto::AckRequest { settlements }).await;
+        let response = response.expect("an answer to an ack").into_inner();
+        outcomes.extend(response.results.iter().map(|r| r.outcome()));
+    }
+    outcomes
+}
+
+/// Extends many leases by unary heartbeats. One result for each, in order.
+pub(crate) async fn beat_all(client: &mut Client, tokens: &[Bytes]) -> Vec<proto::HeartbeatResult> {
+    let mut results = Vec::with_capacity(tokens.len());
+    for part in tokens.chunks(MOST_AT_ONCE) {
+        let lease_tokens = part.to_vec();
+        let response = client
+            .heartbeat(proto::HeartbeatRequest { lease_tokens })
+            .await;
+        results.extend(
+            response
+                .expect("an answer to a heartbeat")
+                .into_inner()
+                .results,
+        );
+    }
+    results
+}
+
+/// Submits keys that must be free, in batches.
+pub(crate) async fn create_all(client: &mut Client, queue: &str, keys: &[String]) {
+    for part in keys.chunks(MOST_AT_ONCE) {
+        let items = part.iter().map(|key| submit(queue, key, "payload"));
+        let request = proto::SubmitBatchRequest {
+            items: items.collect(),
+        };
+        let response = client.submit_batch(request).await.expect("verdicts");
+        for (result, key) in response.into_inner().results.iter().zip(part) {
+            let created = matches!(&result.result,
+                Some(proto::submit_result::Result::Response(r)) if r.outcome() == SubmitOutcome::Created);
+            assert!(created, "{key} is not free: {result:?}");
+        }
+    }
+}
+
+/// Keys with a number at the end.
+pub(crate) fn keys(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("{prefix}-{n}")).collect()
+}
+
+/// The key of a delivery's job.
+pub(crate) fn key_of(delivery: &Delivery) -> String {
+    delivery
+        .job
+        .as_ref()
+        .map(|job| job.key.clone())
+        .unwrap_or_default()
+}
+
 /// Extends one lease by a unary heartbeat.
 pub(crate) async fn beat(client: &mut Client, token: &Bytes) -> proto::HeartbeatResult {
     let request = proto::HeartbeatRequest {
@@ -316,6 +390,12 @@ impl Session {
             .expect("a stream that takes messages");
     }
 
+    /// Sends a message; false where the stream has ended.
+    pub(crate) async fn offer(&self, message: Up) -> bool {
+        let message = Some(message);
+        self.up.send(proto::LeaseRequest { message }).await.is_ok()
+    }
+
     /// The next message, or how the stream ended: `None` is an end without an error.
     pub(crate) async fn next(&mut self) -> Result<Option<Down>, Status> {
         if let Some(message) = self.waiting.pop_front() {
@@ -388,6 +468,66 @@ impl Session {
         .await
     }
 
+    /// Sends a heartbeat and answers all that is said to it.
+    pub(crate) async fn beat_ack(&mut self, tokens: &[Bytes]) -> proto::HeartbeatAck {
+        self.beats += 1;
+        let sequence = self.beats;
+        let lease_tokens = tokens.to_vec();
+        self.send(Up::Heartbeat(proto::LeaseHeartbeat {
+            sequence,
+            lease_tokens,
+        }))
+        .await;
+        self.wait_for(|message| match message {
+            Down::HeartbeatAck(ack) if ack.sequence == sequence => Some(ack.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Goes on with heartbeats for these leases until what is answered is dropped. With none, the stream
+    /// lives while its leases run out.
+    pub(crate) fn keep_beating(&self, lease_tokens: Vec<Bytes>) -> JoinSet<()> {
+        const APART: u64 = 1 << 32;
+        let interval = unwire(self.welcome.heartbeat_interval.as_ref()) / 2;
+        let up = self.up.clone();
+        let mut beating = JoinSet::new();
+        beating.spawn(async move {
+            for sequence in APART.. {
+                let lease_tokens = lease_tokens.clone();
+                let beat = Up::Heartbeat(proto::LeaseHeartbeat {
+                    sequence,
+                    lease_tokens,
+                });
+                let message = Some(beat);
+                if up.send(proto::LeaseRequest { message }).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(interval).await;
+            }
+        });
+        beating
+    }
+
+    /// The next deliveries, until there are so many.
+    pub(crate) async fn deliveries_of(&mut self, count: usize) -> Vec<Delivery> {
+        let mut all = Vec::with_capacity(count);
+        while all.len() < count {
+            all.extend(self.deliveries().await);
+        }
+        assert_eq!(all.len(), count, "as many deliveries as there are jobs");
+        all
+    }
+
+    /// What is delivered until `time` is over.
+    pub(crate) async fn deliveries_for(&mut self, time: Duration) -> Vec<Delivery> {
+        let (mut all, end) = (Vec::new(), Instant::now() + time);
+        while let Ok(more) = timeout_at(end, self.deliveries()).await {
+            all.extend(more);
+        }
+        all
+    }
+
     /// Settles a lease and answers the outcome.
     pub(crate) async fn settle(&mut self, token: &Bytes, outcome: Outcome) -> SettlementOutcome {
         let settlements = vec![settlement(token, outcome)];
@@ -416,6 +556,290 @@ impl Session {
     /// Closes this side of the stream.
     pub(crate) fn close(self) {
         drop(self);
+    }
+}
+
+/// What the workers of a test hold, as they were told, and whatever they were told that must not be.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    held: Mutex<HashMap<String, Holding>>,
+    settled: Mutex<HashMap<String, u32>>,
+    asked: Mutex<HashSet<String>>,
+    faults: Mutex<Vec<String>>,
+}
+
+#[derive(Clone, Debug)]
+struct Holding {
+    fencing: u64,
+    worker: String,
+    /// No later than the deadline that the server told.
+    until: Instant,
+}
+
+impl Ledger {
+    /// Nobody may be given a key while another's lease holds, and fencing numbers grow.
+    fn granted(&self, worker: &str, delivery: &Delivery, until: Instant) {
+        let (key, now) = (key_of(delivery), Instant::now());
+        let fencing = delivery.fencing_number;
+        let holding = Holding {
+            fencing,
+            worker: worker.into(),
+            until,
+        };
+        let before = self.held.lock().expect("held").insert(key.clone(), holding);
+        if let Some(before) = before
+            && (before.until > now || before.fencing >= fencing)
+        {
+            let early = before.until.saturating_duration_since(now);
+            self.fault(format!(
+                "{key} went to {worker} as {fencing}, {early:?} before the end of {before:?}"
+            ));
+        }
+    }
+
+    fn extended(&self, key: &str, fencing: u64, until: Instant) {
+        if let Some(holding) = self.held.lock().expect("held").get_mut(key)
+            && holding.fencing == fencing
+        {
+            holding.until = holding.until.max(until);
+        }
+    }
+
+    /// No lease is lost before its deadline.
+    fn lost(&self, key: &str, fencing: u64, how: &str) {
+        let holding = self.held.lock().expect("held").get(key).cloned();
+        if let Some(holding) = holding
+            && holding.fencing == fencing
+        {
+            let early = holding.until.saturating_duration_since(Instant::now());
+            if !early.is_zero() {
+                self.fault(format!("{key} was lost {early:?} too early: {how}"));
+            }
+        }
+    }
+
+    fn settled(&self, key: &str, fencing: u64) {
+        let mut held = self.held.lock().expect("held");
+        if let Some(holding) = held.get_mut(key)
+            && holding.fencing == fencing
+        {
+            holding.until = Instant::now();
+        }
+        drop(held);
+        let mut settled = self.settled.lock().expect("settled");
+        *settled.entry(key.into()).or_default() += 1;
+    }
+
+    /// A settlement was sent: its answer may get lost.
+    fn asked(&self, key: &str) {
+        self.asked.lock().expect("asked").insert(key.into());
+    }
+
+    fn fault(&self, fault: String) {
+        self.faults.lock().expect("faults").push(fault);
+    }
+
+    /// How often each key was settled.
+    pub(crate) fn settlements(&self) -> HashMap<String, u32> {
+        self.settled.lock().expect("settled").clone()
+    }
+
+    /// Whether a key was settled, as far as its worker can know.
+    pub(crate) fn asked_for(&self, key: &str) -> bool {
+        self.asked.lock().expect("asked").contains(key)
+    }
+
+    /// Fails the test where a worker was told what must not be.
+    pub(crate) fn check(&self) {
+        let faults = self.faults.lock().expect("faults");
+        assert!(faults.is_empty(), "{} faults: {faults:#?}", faults.len());
+    }
+}
+
+/// A worker that does as an SDK should: it extends what it holds, goes on with it at another server when
+/// its stream breaks, and settles each lease after a while. Tells the ledger all that it is told.
+#[derive(Clone)]
+pub(crate) struct Worker {
+    pub(crate) name: String,
+    pub(crate) queue: String,
+    pub(crate) endpoints: Vec<String>,
+    pub(crate) capacity: u32,
+    /// The longest time that it keeps a job.
+    pub(crate) longest: Duration,
+    pub(crate) ledger: Arc<Ledger>,
+}
+
+/// One lease of a [`Worker`].
+struct Kept {
+    key: String,
+    fencing: u64,
+    done_at: Instant,
+    until: Instant,
+    settling: bool,
+}
+
+impl Worker {
+    /// Works until it is dropped, which is like a SIGKILL.
+    pub(crate) fn start(self) -> JoinSet<()> {
+        let mut working = JoinSet::new();
+        working.spawn(async move {
+            let (mut kept, mut ticket) = (HashMap::new(), Bytes::new());
+            for at in 0.. {
+                let endpoint = &self.endpoints[at % self.endpoints.len()];
+                let now = Instant::now();
+                kept.retain(|_, k: &mut Kept| k.until > now);
+                if let Some(session) = self.open(endpoint, &mut kept, &ticket).await {
+                    self.serve(session, &mut kept, &mut ticket).await;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+        working
+    }
+
+    async fn open(
+        &self,
+        endpoint: &str,
+        kept: &mut HashMap<Bytes, Kept>,
+        ticket: &Bytes,
+    ) -> Option<Session> {
+        let channel = Channel::from_shared(endpoint.to_owned()).ok()?;
+        let mut client = WorkQueueClient::new(channel.connect().await.ok()?);
+        let hello = proto::Hello {
+            held_leases: kept.keys().cloned().collect(),
+            session_ticket: ticket.clone(),
+            ..hello(&self.name, &self.queue, self.capacity)
+        };
+        let opening = Session::try_open(&mut client, hello);
+        let session = timeout(SOON, opening).await.ok()?.ok()?;
+        for lost in &session.welcome.lost {
+            self.lost(kept, &lost.lease_token, "at Hello");
+        }
+        for lease in kept.values_mut() {
+            lease.settling = false;
+        }
+        Some(session)
+    }
+
+    async fn serve(
+        &self,
+        mut session: Session,
+        kept: &mut HashMap<Bytes, Kept>,
+        ticket: &mut Bytes,
+    ) {
+        let term = unwire(session.welcome.queues[0].lease_duration.as_ref());
+        *ticket = session.welcome.session_ticket.clone();
+        let mut ticks = tokio::time::interval(term / 8);
+        let mut beats: HashMap<u64, (Instant, Vec<Bytes>)> = HashMap::new();
+        for beat in 0.. {
+            let message = tokio::select! {
+                _ = ticks.tick() => {
+                    let now = Instant::now();
+                    kept.retain(|_, k| k.settling || k.until > now);
+                    let held = kept.iter().filter(|(_, k)| !k.settling);
+                    let lease_tokens: Vec<Bytes> = held.map(|(token, _)| token.clone()).collect();
+                    beats.insert(beat, (now, lease_tokens.clone()));
+                    let beating = proto::LeaseHeartbeat { sequence: beat, lease_tokens };
+                    let due = kept.iter_mut().filter(|(_, k)| !k.settling && k.done_at <= now);
+                    let settlements = due.map(|(token, k)| {
+                        k.settling = true;
+                        self.ledger.asked(&k.key);
+                        settlement(token, complete())
+                    });
+                    let settlements = proto::Settlements { settlements: settlements.collect() };
+                    if !session.offer(Up::Heartbeat(beating)).await
+                        || !session.offer(Up::Settlements(settlements)).await
+                    {
+                        return;
+                    }
+                    continue;
+                }
+                message = session.down.message() => message,
+            };
+            let Ok(Some(proto::LeaseResponse {
+                message: Some(message),
+            })) = message
+            else {
+                return;
+            };
+            match message {
+                Down::Deliveries(list) => self.take(kept, list.deliveries),
+                Down::HeartbeatAck(ack) => {
+                    *ticket = ack.session_ticket;
+                    for lost in &ack.lost {
+                        self.lost(kept, &lost.lease_token, "at a heartbeat");
+                    }
+                    let (sent, tokens) = beats.remove(&ack.sequence).expect("a heartbeat of ours");
+                    for token in tokens.iter().filter(|t| !ack.unconfirmed.contains(t)) {
+                        // A lease that is being settled is not extended.
+                        if let Some(k) = kept.get_mut(token).filter(|k| !k.settling) {
+                            k.until = k.until.max(sent + term);
+                            self.ledger.extended(&k.key, k.fencing, k.until);
+                        }
+                    }
+                }
+                Down::LeasesLost(list) => {
+                    for lost in &list.leases {
+                        self.lost(kept, &lost.lease_token, "pushed");
+                    }
+                }
+                Down::SettlementResults(list) => {
+                    for result in &list.results {
+                        self.settled(kept, &result.lease_token, result.outcome());
+                    }
+                }
+                Down::GoAway(_) => return,
+                Down::Welcome(_) | Down::DrainAck(_) => {}
+            }
+        }
+    }
+
+    fn take(&self, kept: &mut HashMap<Bytes, Kept>, deliveries: Vec<Delivery>) {
+        // What the message took on its way is not known: the margin is more than that.
+        const ON_THE_WAY: Duration = Duration::from_millis(700);
+        for delivery in deliveries {
+            let now = Instant::now();
+            let left = unwire(delivery.time_left.as_ref()).saturating_sub(ON_THE_WAY);
+            self.ledger.granted(&self.name, &delivery, now + left);
+            let lease = Kept {
+                key: key_of(&delivery),
+                fencing: delivery.fencing_number,
+                done_at: now + self.longest.mul_f64(rand::random()),
+                until: now + left,
+                settling: false,
+            };
+            kept.insert(delivery.lease_token, lease);
+        }
+    }
+
+    fn lost(&self, kept: &mut HashMap<Bytes, Kept>, token: &Bytes, how: &str) {
+        // One that is being settled may have ended so.
+        if kept.get(token).is_none_or(|k| k.settling) {
+            return;
+        }
+        if let Some(lease) = kept.remove(token) {
+            self.ledger.lost(&lease.key, lease.fencing, how);
+        }
+    }
+
+    fn settled(&self, kept: &mut HashMap<Bytes, Kept>, token: &Bytes, outcome: SettlementOutcome) {
+        if outcome == SettlementOutcome::TryAgain {
+            if let Some(lease) = kept.get_mut(token) {
+                lease.settling = false;
+            }
+            return;
+        }
+        let Some(lease) = kept.remove(token) else {
+            return;
+        };
+        match outcome {
+            SettlementOutcome::Settled | SettlementOutcome::AlreadySettled => {
+                self.ledger.settled(&lease.key, lease.fencing);
+            }
+            other => self
+                .ledger
+                .lost(&lease.key, lease.fencing, other.as_str_name()),
+        }
     }
 }
 
