@@ -132,7 +132,7 @@ impl Engine {
                         continue;
                     };
                     if !finish_leftover(&queue, &stored).await? {
-                        return Ok(Some(busy(&queue, stored)));
+                        return Ok(Some(busy(&queue, stored).await));
                     }
                 }
                 Published::Full => return Err(SubmitError::StorageFull),
@@ -164,7 +164,7 @@ impl Engine {
     }
 }
 
-fn busy(queue: &crate::queue::Queue, stored: Stored) -> SubmitAnswer {
-    let state = queue.state_of(&stored);
+async fn busy(queue: &crate::queue::Queue, stored: Stored) -> SubmitAnswer {
+    let state = queue.state_now(&stored).await;
     SubmitAnswer::AlreadyOutstanding(Box::new(queue.view(stored, state)))
 }

@@ -38,6 +38,8 @@ pub(crate) struct Queue {
     known: RwLock<Known>,
     outstanding: AtomicI64,
     delivered: AtomicU64,
+    /// Since when that is known, by the last look for its own sake.
+    delivered_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
 /// Who serves the queue and what they hold. The lock is never held over an await.
@@ -68,6 +70,7 @@ impl Queue {
             known: RwLock::new(Known::of(info)),
             outstanding: AtomicI64::new(0),
             delivered: AtomicU64::new(0),
+            delivered_at: tokio::sync::Mutex::default(),
         };
         queue.learn(info);
         queue
@@ -125,6 +128,20 @@ impl Queue {
     /// The newest sequence that is known to have been delivered.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered.load(Ordering::Relaxed)
+    }
+
+    /// Reads which sequence was delivered last, for a caller that asked at `asked`. Callers that come
+    /// together share one look. What cannot be read now stays as it is known.
+    pub(crate) async fn look_at_delivered(&self, asked: Instant) {
+        let mut known_at = self.delivered_at.lock().await;
+        if known_at.is_some_and(|at| at >= asked) {
+            return;
+        }
+        let began = Instant::now();
+        if let Ok(info) = self.jobs.info().await {
+            self.saw_delivered(info.delivered);
+            *known_at = Some(began);
+        }
     }
 
     /// Lets go of leases that ended, and makes room for others.
