@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use keywork_engine::{Engine, Options, StartError};
 use keywork_jetstream::{
-    ConnectError, Nats, NatsOptions,
+    ApiError, ConnectError, Nats, NatsOptions,
     tasks::{Fate, Tasks},
 };
 use tokio::{
@@ -33,6 +33,8 @@ const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AT_HEALTH_EVERY: Duration = Duration::from_millis(250);
+/// How long a NATS cluster that was just started may take to elect its leaders.
+const LEADER_WITHIN: Duration = Duration::from_secs(20);
 /// How long the tasks have to end once nothing is served any more.
 const TASKS_GRACE: Duration = Duration::from_secs(2);
 
@@ -129,7 +131,8 @@ async fn serve_on(
         make_queues: config.make_queues,
         token_secret: config.token_secret.clone(),
     };
-    let engine = Engine::start(nats, engine_options, tasks.clone()).await?;
+    let patience = config.connect_within.max(LEADER_WITHIN);
+    let engine = start_engine(nats, engine_options, &tasks, patience).await?;
     let service = Service::new(engine.clone(), tasks.clone());
     let (health, health_service) = tonic_health::server::health_reporter();
     let reporting = report_health(health, engine.clone(), service.clone(), tasks.clone());
@@ -175,6 +178,25 @@ async fn serve_on(
     let abandoned = tasks.stop(left().max(TASKS_GRACE)).await;
     tracing::info!(abandoned, sessions = engine.open_sessions(), "stopped");
     outcome
+}
+
+/// Starts the engine, trying again while NATS is reached and answers nothing yet.
+async fn start_engine(
+    nats: Nats,
+    options: Options,
+    tasks: &Tasks,
+    patience: Duration,
+) -> Result<Engine, StartError> {
+    let until = Instant::now() + patience;
+    loop {
+        match Engine::start(nats.clone(), options.clone(), tasks.clone()).await {
+            Err(StartError::Settings(ApiError::Failed(why))) if Instant::now() < until => {
+                tracing::info!(%why, "waiting for a JetStream leader");
+                sleep(LOOK_AT_HEALTH_EVERY).await;
+            }
+            started => return started,
+        }
+    }
 }
 
 async fn sessions_gone(engine: &Engine, within: Duration) {
