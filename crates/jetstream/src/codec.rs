@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use async_nats::HeaderMap;
+use async_nats::{HeaderMap, HeaderName};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use keywork_model::{Backoff, DeadReason, Job, JobId, JobKey, Mark, UnixMillis};
@@ -28,12 +28,12 @@ pub(crate) struct Origin<'a> {
 /// Writes a job's headers. What has its default is left out.
 pub(crate) fn encode(job: &Job, submitted_at: bool) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert(header::ID, job.id.to_string());
-    let mut put = |name: &str, value: Option<String>| {
+    let mut put = |name: &'static str, value: Option<String>| {
         if let Some(value) = value {
-            headers.insert(name, value);
+            headers.insert(HeaderName::from_static(name), value);
         }
     };
+    put(header::ID, Some(job.id.to_string()));
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let time = |at: Option<UnixMillis>| at.map(|at| at.0.to_string());
     put(header::CONTENT_TYPE, text(&job.content_type));
@@ -79,37 +79,89 @@ fn mark(mark: Mark) -> Option<String> {
     }
 }
 
+/// The headers of a message that are read, each with its first value.
+#[derive(Default)]
+pub(crate) struct Fields<'a> {
+    id: Option<&'a str>,
+    msg_id: Option<&'a str>,
+    content_type: Option<&'a str>,
+    attributes: Option<&'a str>,
+    attempt: Option<&'a str>,
+    max_attempts: Option<&'a str>,
+    backoff: Option<&'a str>,
+    submitted_at: Option<&'a str>,
+    not_before: Option<&'a str>,
+    expires_at: Option<&'a str>,
+    error: Option<&'a str>,
+    mark: Option<&'a str>,
+    pub(crate) from: Option<&'a str>,
+    pub(crate) nonce: Option<&'a str>,
+}
+
+impl<'a> Fields<'a> {
+    /// Goes through the headers once: a job has one or two, and looking each name up costs more than that.
+    pub(crate) fn of(headers: &'a HeaderMap) -> Self {
+        let mut fields = Self::default();
+        for (name, values) in headers.iter() {
+            let field = match AsRef::<str>::as_ref(name) {
+                header::ID => &mut fields.id,
+                header::MSG_ID => &mut fields.msg_id,
+                header::CONTENT_TYPE => &mut fields.content_type,
+                header::ATTRIBUTES => &mut fields.attributes,
+                header::ATTEMPT => &mut fields.attempt,
+                header::MAX_ATTEMPTS => &mut fields.max_attempts,
+                header::BACKOFF => &mut fields.backoff,
+                header::SUBMITTED_AT => &mut fields.submitted_at,
+                header::NOT_BEFORE => &mut fields.not_before,
+                header::EXPIRES_AT => &mut fields.expires_at,
+                header::ERROR => &mut fields.error,
+                header::MARK => &mut fields.mark,
+                header::FROM => &mut fields.from,
+                header::NONCE => &mut fields.nonce,
+                _ => continue,
+            };
+            *field = values.first().map(|value| value.as_str());
+        }
+        fields
+    }
+}
+
 /// Reads a message as a job. A header that makes no sense counts as absent, so that a job published by
 /// hand is served with defaults; a subject that is no key's makes the job unreadable, under its raw token.
-pub(crate) fn decode(origin: Origin<'_>, headers: Option<&HeaderMap>, payload: Bytes) -> Job {
-    let get = |name: &str| headers.and_then(|h| h.get(name)).map(|v| v.as_str());
+pub(crate) fn decode(origin: Origin<'_>, fields: &Fields<'_>, payload: Bytes) -> Job {
     let token = key_token(origin.subject);
     let key = JobKey::from_token(token);
     let readable = key.is_some();
-    let id = get(header::ID)
-        .or_else(|| get(header::MSG_ID))
+    let id = fields
+        .id
+        .or_else(|| fields.msg_id)
         .and_then(|id| JobId::parse(id).ok());
     Job {
         id: id.unwrap_or_else(|| JobId::of_foreign(origin.incarnation, origin.sequence)),
         key: key.unwrap_or_else(|| raw_key(token)),
         payload,
-        content_type: get(header::CONTENT_TYPE).unwrap_or_default().into(),
-        attributes: get(header::ATTRIBUTES)
+        content_type: fields.content_type.unwrap_or_default().into(),
+        attributes: fields
+            .attributes
             .and_then(|json| serde_json::from_str(json).ok())
             .unwrap_or_default(),
-        attempt: get(header::ATTEMPT).and_then(number).unwrap_or(1).max(1),
-        max_attempts: get(header::MAX_ATTEMPTS).and_then(number),
-        backoff: get(header::BACKOFF).and_then(|json| serde_json::from_str::<Backoff>(json).ok()),
-        submitted_at: get(header::SUBMITTED_AT)
+        attempt: fields.attempt.and_then(number).unwrap_or(1).max(1),
+        max_attempts: fields.max_attempts.and_then(number),
+        backoff: fields
+            .backoff
+            .and_then(|json| serde_json::from_str::<Backoff>(json).ok()),
+        submitted_at: fields
+            .submitted_at
             .and_then(time)
             .unwrap_or(origin.stored_at),
-        not_before: get(header::NOT_BEFORE).and_then(time),
-        expires_at: get(header::EXPIRES_AT).and_then(time),
-        last_error: get(header::ERROR)
+        not_before: fields.not_before.and_then(time),
+        expires_at: fields.expires_at.and_then(time),
+        last_error: fields
+            .error
             .map(|e| percent_decode_str(e).decode_utf8_lossy().into_owned())
             .unwrap_or_default(),
-        reseated: get(header::FROM).is_some(),
-        mark: match get(header::MARK).map(read_mark) {
+        reseated: fields.from.is_some(),
+        mark: match fields.mark.map(read_mark) {
             Some(mark) => mark,
             None if readable => Mark::None,
             None => Mark::Doomed(DeadReason::Unreadable),
@@ -215,7 +267,7 @@ mod tests {
             let subject = format!("work.q.{}", job.key.to_token());
             let origin = Origin { subject: &subject, incarnation: 1, sequence: 2, stored_at: UnixMillis(3) };
             let headers = encode(&job, true);
-            prop_assert_eq!(decode(origin, Some(&headers), job.payload.clone()), job);
+            prop_assert_eq!(decode(origin, &Fields::of(&headers), job.payload.clone()), job);
         }
     }
 
@@ -227,7 +279,7 @@ mod tests {
             sequence: 2,
             stored_at: UnixMillis(3),
         };
-        let job = decode(origin, None, Bytes::from_static(b"x"));
+        let job = decode(origin, &Fields::default(), Bytes::from_static(b"x"));
         assert_eq!(
             (job.attempt, job.key.as_str(), job.mark),
             (1, "foo", Mark::None)
@@ -244,7 +296,7 @@ mod tests {
             sequence: 2,
             stored_at: UnixMillis(3),
         };
-        let job = decode(origin, None, Bytes::new());
+        let job = decode(origin, &Fields::default(), Bytes::new());
         assert_eq!(job.mark, Mark::Doomed(DeadReason::Unreadable));
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     api::{self, ApiError, Failure, Published},
-    codec::{self, Origin},
+    codec::{self, Fields, Origin},
     connect::{ANSWER_WITHIN, Nats, REPEAT_FOR},
     names::{CONSUMER, header},
     queues::{QueueError, QueueInfo},
@@ -331,12 +331,12 @@ impl Jobs {
             sequence,
             stored_at,
         };
-        let job = codec::decode(origin, Some(headers), payload);
-        let get = |name: &str| headers.get(name).map(|v| v.as_str());
+        let fields = Fields::of(headers);
+        let job = codec::decode(origin, &fields, payload);
         Stored {
             sequence,
-            from: get(header::FROM).and_then(|n| n.parse().ok()),
-            nonce: get(header::NONCE).unwrap_or_default().into(),
+            from: fields.from.and_then(|n| n.parse().ok()),
+            nonce: fields.nonce.unwrap_or_default().into(),
             job,
             subject,
         }
