@@ -110,12 +110,12 @@ struct Envelope {
 impl Reply {
     /// The answer of JetStream's API, or the error that it answered.
     pub(crate) fn json<T: DeserializeOwned>(self) -> Result<T, ApiError> {
-        let message = self.0?;
+        let payload = self.0?;
         let unreadable = |e: serde_json::Error| ApiError::Unreadable(e.to_string());
-        let envelope: Envelope = serde_json::from_slice(&message.payload).map_err(unreadable)?;
+        let envelope: Envelope = serde_json::from_slice(&payload).map_err(unreadable)?;
         match envelope.error {
             Some(refusal) => Err(refusal.into()),
-            None => serde_json::from_slice(&message.payload).map_err(unreadable),
+            None => serde_json::from_slice(&payload).map_err(unreadable),
         }
     }
 
@@ -129,11 +129,11 @@ impl Reply {
 
     /// The answer to a publish.
     pub fn published(self) -> Published {
-        let message = match self.0 {
-            Ok(message) => message,
+        let payload = match self.0 {
+            Ok(payload) => payload,
             Err(failure) => return Published::Failed(failure),
         };
-        match serde_json::from_slice::<PubAck>(&message.payload) {
+        match serde_json::from_slice::<PubAck>(&payload) {
             Ok(ack) => Published::from(ack),
             Err(_) => Published::Refused(Refusal {
                 code: 500,

@@ -134,7 +134,7 @@ pub(crate) fn decode(origin: Origin<'_>, fields: &Fields<'_>, payload: Bytes) ->
     let readable = key.is_some();
     let id = fields
         .id
-        .or_else(|| fields.msg_id)
+        .or(fields.msg_id)
         .and_then(|id| JobId::parse(id).ok());
     Job {
         id: id.unwrap_or_else(|| JobId::of_foreign(origin.incarnation, origin.sequence)),

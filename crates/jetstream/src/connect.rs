@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     api::{ApiError, Failure},
     names::Names,
-    requester::Requester,
+    requester::{self, Requester},
     tasks::Tasks,
 };
 
@@ -24,6 +24,10 @@ pub const LEAST_NATS: (u64, u64) = (2, 14);
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How long a call that may be repeated is repeated while no leader answers.
 pub const REPEAT_FOR: Duration = Duration::from_secs(6);
+
+/// What a connection takes in while it cannot write: all that may wait for answers, and some that were given
+/// up meanwhile.
+const WRITES: usize = requester::IN_FLIGHT + 16_384;
 
 /// How to reach NATS.
 #[derive(Clone, Debug, Default)]
@@ -226,7 +230,7 @@ async fn configured(options: &NatsOptions, name: &str) -> Result<ConnectOptions,
         .ping_interval(Duration::from_secs(3))
         .connection_timeout(Duration::from_secs(3))
         .subscription_capacity(262_144)
-        .client_capacity(16_384)
+        .client_capacity(WRITES)
         .max_reconnects(None)
         .reconnect_delay_callback(|attempts| {
             Duration::from_millis(50 * u64::try_from(attempts.min(20)).unwrap_or(20))

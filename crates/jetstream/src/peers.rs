@@ -90,11 +90,10 @@ impl Nats {
         within: Duration,
     ) -> Result<Bytes, Failure> {
         let subject = self.names().peer(server);
-        let reply = self
-            .settling()
+        self.settling()
             .request(subject, None, body.into(), within)
-            .await;
-        reply.0.map(|message| message.payload)
+            .await
+            .0
     }
 
     /// Asks all servers and takes the first answer; those with nothing to say keep silent.
@@ -103,10 +102,9 @@ impl Nats {
     /// [`Failure::TimedOut`] when nobody answered.
     pub async fn ask_all(&self, body: Vec<u8>, within: Duration) -> Result<Bytes, Failure> {
         let subject = self.names().all_peers();
-        let reply = self
-            .settling()
+        self.settling()
             .request(subject, None, body.into(), within)
-            .await;
-        reply.0.map(|message| message.payload)
+            .await
+            .0
     }
 }

@@ -1,6 +1,6 @@
 //! Requests to NATS, pipelined over one inbox.
 //!
-//! Sending never waits: a request takes a slot, is written by one task, and its answer comes back
+//! Sending never waits: a request takes a slot, goes to the connection, and its answer comes back
 //! through the slot, as one future or as one entry of a caller's [`Completions`]. Slots carry a
 //! generation, so an answer that comes after its time is recognised and dropped; time-outs are one
 //! sweep, not a timer a request.
@@ -9,11 +9,12 @@ use std::{sync::Arc, time::Duration};
 
 use async_nats::{Client, HeaderMap, Message, Subscriber, connection::State};
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use slab::Slab;
 use tokio::{
     sync::{mpsc, oneshot},
+    task::coop::unconstrained,
     time::{Instant, interval},
 };
 
@@ -23,13 +24,13 @@ use crate::{
 };
 
 /// Most requests of one connection that wait for their answers.
-const IN_FLIGHT: usize = 65_536;
+pub(crate) const IN_FLIGHT: usize = 65_536;
 const SWEEP_EVERY: Duration = Duration::from_millis(200);
 const CHUNK: usize = 512;
 
-/// An answer, or why there is none.
+/// An answer's payload, or why there is none.
 #[derive(Debug)]
-pub struct Reply(pub(crate) Result<Message, Failure>);
+pub struct Reply(pub(crate) Result<Bytes, Failure>);
 
 enum Sink {
     One(oneshot::Sender<Reply>),
@@ -118,20 +119,12 @@ struct Slots {
     generation: u32,
 }
 
-struct Outgoing {
-    subject: String,
-    reply: String,
-    headers: Option<HeaderMap>,
-    payload: Bytes,
-}
-
 /// One connection's requests.
 #[derive(Clone)]
 pub struct Requester {
     client: Client,
     inbox: Arc<str>,
     slots: Arc<Mutex<Slots>>,
-    outgoing: mpsc::UnboundedSender<Outgoing>,
 }
 
 impl std::fmt::Debug for Requester {
@@ -143,22 +136,18 @@ impl std::fmt::Debug for Requester {
 }
 
 impl Requester {
-    /// Starts the tasks that write requests and read answers.
+    /// Starts the tasks that read answers and give up on those that are late.
     pub(crate) async fn start(
         client: Client,
         tasks: &Tasks,
     ) -> Result<Self, async_nats::SubscribeError> {
         let inbox: Arc<str> = client.new_inbox().into();
         let answers = client.subscribe(format!("{inbox}.*")).await?;
-        // Unbounded because every entry holds a slot, and those are bounded.
-        let (outgoing, to_write) = mpsc::unbounded_channel();
         let requester = Self {
-            client: client.clone(),
+            client,
             inbox,
             slots: Arc::default(),
-            outgoing,
         };
-        tasks.start("nats-writer", Fate::Vital, write(client, to_write));
         tasks.start(
             "nats-answers",
             Fate::Vital,
@@ -213,51 +202,63 @@ impl Requester {
         if !self.connected() {
             return sink.fill(Reply(Err(Failure::NotSent)));
         }
-        let reply = {
-            let mut slots = self.slots.lock();
-            if slots.slab.len() >= IN_FLIGHT {
-                drop(slots);
-                return sink.fill(Reply(Err(Failure::NotSent)));
-            }
-            slots.generation = slots.generation.wrapping_add(1);
-            let generation = slots.generation;
-            let expires = Instant::now() + within;
-            let index = slots.slab.insert(Slot {
-                generation,
-                expires,
-                sink,
-            });
-            format!("{}.{index}-{generation}", self.inbox)
+        let (index, generation) = match self.take_slot(sink, within) {
+            Ok(slot) => slot,
+            Err(sink) => return sink.fill(Reply(Err(Failure::NotSent))),
         };
-        let sent = self.outgoing.send(Outgoing {
-            subject,
-            reply,
-            headers,
-            payload,
-        });
-        debug_assert!(sent.is_ok(), "the writer lives as long as the process");
+        let reply = format!("{}.{index}-{generation}", self.inbox);
+        if !self.write(subject, reply, headers, payload) {
+            let sink = self.slots.lock().take(index, generation);
+            if let Some(sink) = sink {
+                sink.fill(Reply(Err(Failure::NotSent)));
+            }
+        }
     }
-}
 
-async fn write(client: Client, mut to_write: mpsc::UnboundedReceiver<Outgoing>) {
-    while let Some(Outgoing {
-        subject,
-        reply,
-        headers,
-        payload,
-    }) = to_write.recv().await
-    {
-        let written = match headers {
-            Some(headers) => {
-                client
-                    .publish_with_reply_and_headers(subject, reply, headers, payload)
-                    .await
-            }
-            None => client.publish_with_reply(subject, reply, payload).await,
+    /// The sink comes back where too many requests wait.
+    fn take_slot(&self, sink: Sink, within: Duration) -> Result<(usize, u32), Sink> {
+        let expires = Instant::now() + within;
+        let mut slots = self.slots.lock();
+        if slots.slab.len() >= IN_FLIGHT {
+            return Err(sink);
+        }
+        slots.generation = slots.generation.wrapping_add(1);
+        let generation = slots.generation;
+        let slot = Slot {
+            generation,
+            expires,
+            sink,
         };
-        if let Err(error) = written {
-            // The slot's time-out tells whoever asked; sizes and subjects were checked before.
-            tracing::warn!(%error, "failed to write a request to NATS");
+        Ok((slots.slab.insert(slot), generation))
+    }
+
+    /// Hands a request to the connection, which has room for all that wait for answers and more. Answers
+    /// whether it did; where there is no room nothing was sent. A caller's budget has nothing to do with it.
+    fn write(
+        &self,
+        subject: String,
+        reply: String,
+        headers: Option<HeaderMap>,
+        payload: Bytes,
+    ) -> bool {
+        let client = &self.client;
+        let written = match headers {
+            Some(headers) => unconstrained(
+                client.publish_with_reply_and_headers(subject, reply, headers, payload),
+            )
+            .now_or_never(),
+            None => {
+                unconstrained(client.publish_with_reply(subject, reply, payload)).now_or_never()
+            }
+        };
+        match written {
+            Some(Ok(())) => true,
+            Some(Err(error)) => {
+                // Sizes and subjects were checked before.
+                tracing::warn!(%error, "failed to write a request to NATS");
+                false
+            }
+            None => false,
         }
     }
 }
@@ -269,21 +270,28 @@ async fn read(answers: Subscriber, slots: Arc<Mutex<Slots>>) {
             let mut slots = slots.lock();
             chunk
                 .into_iter()
-                .filter_map(|m| slots.take(&m).map(|sink| (sink, m)))
+                .filter_map(|m| Some((slots.answered(&m)?, reply(m))))
                 .collect()
         };
-        for (sink, message) in found {
-            sink.fill(Reply(Failure::of_status(&message).map_or(Ok(message), Err)));
+        for (sink, reply) in found {
+            sink.fill(reply);
         }
     }
 }
 
+fn reply(message: Message) -> Reply {
+    Reply(Failure::of_status(&message).map_or(Ok(message.payload), Err))
+}
+
 impl Slots {
     /// The sink that a message answers, or `None` where it comes too late.
-    fn take(&mut self, message: &Message) -> Option<Sink> {
+    fn answered(&mut self, message: &Message) -> Option<Sink> {
         let token = message.subject.rsplit('.').next()?;
         let (index, generation) = token.split_once('-')?;
-        let (index, generation) = (index.parse().ok()?, generation.parse::<u32>().ok()?);
+        self.take(index.parse().ok()?, generation.parse().ok()?)
+    }
+
+    fn take(&mut self, index: usize, generation: u32) -> Option<Sink> {
         let current = self.slab.get(index)?;
         (current.generation == generation).then(|| self.slab.remove(index).sink)
     }
