@@ -282,8 +282,13 @@ impl Engine {
 
     /// A lease of this session ended: it has room for another.
     pub(crate) fn give_back_place(&self, session: u64) {
+        self.give_back_places(session, 1);
+    }
+
+    /// So many leases of this session ended.
+    pub(crate) fn give_back_places(&self, session: u64, places: u32) {
         if let Some(session) = self.session(session) {
-            session.give_back();
+            session.give_back(places);
             session.refresh();
         }
     }

@@ -285,9 +285,9 @@ impl Session {
         self.held.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Gives a place back.
-    pub(crate) fn give_back(&self) {
-        let less = |held: u32| Some(held.saturating_sub(1));
+    /// Gives places back.
+    pub(crate) fn give_back(&self, places: u32) {
+        let less = |held: u32| Some(held.saturating_sub(places));
         let updated = self
             .held
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);

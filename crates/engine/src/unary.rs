@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use keywork_jetstream::{Completions, Reply, clock};
+use keywork_jetstream::{Completions, clock};
 use keywork_model::{QueueName, UnixMillis, WorkerId, token::LeaseFacts};
 use tokio::{
     sync::mpsc::UnboundedReceiver,
@@ -20,7 +20,7 @@ use crate::{
     session::{
         Served, Session, SessionEvent, SettleItem, SettleResult,
         beat::{self, Extension},
-        settling::{self, Quick, Start},
+        settling::{self, Ended, Quick, Start},
     },
 };
 
@@ -220,26 +220,20 @@ impl Engine {
             }
         }
         while !completions.is_empty() {
+            let mut ended = Ended::default();
             for ((at, quick), reply) in completions.ready().await {
-                match self.finish(quick, reply) {
+                match settling::finish(self, quick, reply, &mut ended) {
                     Ok(result) => results[at] = Some(result),
                     Err(future) => slow.push((at, future)),
                 }
             }
+            ended.give_back(self);
         }
         let finished = join_all(slow.into_iter().map(|(at, f)| async move { (at, f.await) })).await;
         for (at, result) in finished {
             results[at] = Some(result);
         }
         results.into_iter().flatten().collect()
-    }
-
-    fn finish(
-        &self,
-        quick: Quick,
-        reply: Reply,
-    ) -> Result<SettleResult, futures::future::BoxFuture<'static, SettleResult>> {
-        settling::finish(self, quick, reply)
     }
 }
 

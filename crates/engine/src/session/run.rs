@@ -19,7 +19,7 @@ use crate::{
         SessionEvent, SettleItem, SettleResult, Terms, Welcome,
         beat::{Beat, Extension},
         outbox::Outbox,
-        settling::{self, Quick, Start},
+        settling::{self, Ended, Quick, Start},
     },
 };
 
@@ -322,6 +322,7 @@ impl Task {
     }
 
     fn on_answers(&mut self, answers: Vec<(Waiting, Reply)>) {
+        let mut ended = Ended::default();
         for (waiting, reply) in answers {
             match waiting {
                 Waiting::Extend(extension) => {
@@ -330,12 +331,15 @@ impl Task {
                         beat.answered(&self.session, extension, confirmed);
                     }
                 }
-                Waiting::Settle(quick) => match settling::finish(&self.engine, quick, reply) {
-                    Ok(result) => self.outbox.result(result),
-                    Err(slow) => self.slow.push(slow),
-                },
+                Waiting::Settle(quick) => {
+                    match settling::finish(&self.engine, quick, reply, &mut ended) {
+                        Ok(result) => self.outbox.result(result),
+                        Err(slow) => self.slow.push(slow),
+                    }
+                }
             }
         }
+        ended.give_back(&self.engine);
         self.answer_beat();
     }
 
@@ -381,13 +385,15 @@ async fn finish_settlements(
     mut slow: FuturesUnordered<BoxFuture<'static, SettleResult>>,
 ) {
     while !completions.is_empty() {
+        let mut ended = Ended::default();
         for (waiting, reply) in completions.ready().await {
             if let Waiting::Settle(quick) = waiting
-                && let Err(future) = settling::finish(&engine, quick, reply)
+                && let Err(future) = settling::finish(&engine, quick, reply, &mut ended)
             {
                 slow.push(future);
             }
         }
+        ended.give_back(&engine);
     }
     while slow.next().await.is_some() {}
 }

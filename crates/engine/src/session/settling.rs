@@ -28,6 +28,30 @@ pub(crate) struct Quick {
     pub(crate) deadline: Instant,
 }
 
+/// Leases that ended and whose places are not given back yet. Many go together: giving one back looks at
+/// every queue of its session, and wakes their dispatchers.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// Each session with the number of its places. There is one as a rule.
+    places: Vec<(u64, u32)>,
+}
+
+impl Ended {
+    fn add(&mut self, session: u64) {
+        match self.places.iter_mut().find(|(id, _)| *id == session) {
+            Some((_, places)) => *places += 1,
+            None => self.places.push((session, 1)),
+        }
+    }
+
+    /// Makes room for others.
+    pub(crate) fn give_back(self, engine: &Engine) {
+        for (session, places) in self.places {
+            engine.give_back_places(session, places);
+        }
+    }
+}
+
 /// What a settlement needs to be done.
 pub(crate) enum Start {
     /// It is answered already.
@@ -76,7 +100,7 @@ pub(crate) fn start<T>(
     match begin(&queue, facts.sequence) {
         Begun::Lost => done(token, Outcome::LeaseLost),
         Begun::UnderWay => done(token, Outcome::TryAgain),
-        Begun::Held(lease) if quick(&queue, &lease, &settlement) => {
+        Begun::Held(lease) if quick(&queue, lease, &settlement) => {
             let (sequence, consumer_sequence) = (facts.sequence, lease.consumer_sequence);
             let deadline = lease.deadline;
             let ticket = completions.ticket(remember(Quick {
@@ -114,11 +138,13 @@ pub(crate) fn start<T>(
     }
 }
 
-/// Takes in the answer of the quick way. An answer that is late or missing goes on the sure way.
+/// Takes in the answer of the quick way. An answer that is late or missing goes on the sure way. The caller
+/// gives the places back that it finds in `ended`.
 pub(crate) fn finish(
     engine: &Engine,
     quick: Quick,
     reply: Reply,
+    ended: &mut Ended,
 ) -> Result<SettleResult, BoxFuture<'static, SettleResult>> {
     let confirmed = if quick.queue.jobs.replicated() {
         reply.deleted().ok()
@@ -149,7 +175,10 @@ pub(crate) fn finish(
     if outcome == Outcome::Settled {
         quick.queue.count_ended();
     }
-    quick.queue.end_leases(engine, &[quick.facts.sequence]);
+    let lease = quick.queue.state.lock().leases.remove(quick.facts.sequence);
+    if let Some(lease) = lease {
+        ended.add(lease.session);
+    }
     Ok(SettleResult {
         token: quick.token,
         outcome,
@@ -158,10 +187,30 @@ pub(crate) fn finish(
 }
 
 enum Begun {
-    Held(Box<Lease>),
+    Held(Held),
     UnderWay,
     Lost,
     Unknown,
+}
+
+/// What the quick way asks of a lease.
+#[derive(Clone, Copy)]
+struct Held {
+    consumer_sequence: u64,
+    deadline: Instant,
+    epoch: u64,
+    reseated: bool,
+}
+
+impl Held {
+    fn of(lease: &Lease) -> Self {
+        Self {
+            consumer_sequence: lease.consumer_sequence,
+            deadline: lease.deadline,
+            epoch: lease.epoch,
+            reseated: lease.reseated,
+        }
+    }
 }
 
 /// Marks a lease as being settled: from now on nothing else is done with it.
@@ -175,14 +224,14 @@ fn begin(queue: &Queue, sequence: u64) -> Begun {
         Phase::Lost(_) => Begun::Lost,
         Phase::Held => {
             lease.phase = Phase::Settling;
-            Begun::Held(Box::new(lease.clone()))
+            Begun::Held(Held::of(lease))
         }
     }
 }
 
 /// Whether one confirmed request is enough: a complete, well in time, of a job that a killed NATS would
 /// not bring back, delivered over the connection that still stands.
-fn quick(queue: &Queue, lease: &Lease, settlement: &Settlement) -> bool {
+fn quick(queue: &Queue, lease: Held, settlement: &Settlement) -> bool {
     let sure =
         queue.jobs.replicated() || (!lease.reseated && lease.epoch == queue.jobs.nats().epoch());
     *settlement == Settlement::Complete && sure && Instant::now() + IN_TIME < lease.deadline
