@@ -11,6 +11,7 @@ use keywork_jetstream::{
     pull::{Delivery, QueuePulls, TICK},
 };
 use keywork_model::{
+    QueueConfig,
     decide::{self, DeliveryFacts, OnDelivery},
     token::LeaseFacts,
 };
@@ -132,11 +133,11 @@ impl Dispatcher {
             0
         };
         self.draw = self.drawn;
-        let now = Instant::now();
+        let (now, config) = (Instant::now(), self.queue.config());
         let mut to_lease = Vec::with_capacity(deliveries.len());
         for delivery in deliveries {
             self.queue.saw_delivered(delivery.stored.sequence);
-            match self.decide(&delivery, now) {
+            match self.decide(&delivery, &config, now) {
                 Some(OnDelivery::Lease) => to_lease.push(delivery),
                 Some(other) => self
                     .chores
@@ -145,14 +146,19 @@ impl Dispatcher {
             }
         }
         for left in lease(&self.engine, &self.queue, to_lease) {
-            let again = self.decide_with(&left, false, true);
+            let again = decide_with(&left, &config, false, true);
             self.chores
                 .push(chore(Arc::clone(&self.queue), left, again));
         }
     }
 
     /// What to do; `None`: drop it.
-    fn decide(&self, delivery: &Delivery, now: Instant) -> Option<OnDelivery> {
+    fn decide(
+        &self,
+        delivery: &Delivery,
+        config: &QueueConfig,
+        now: Instant,
+    ) -> Option<OnDelivery> {
         let may_have_run = match self.queue.judge(delivery, now) {
             Verdict::Drop => return None,
             Verdict::Forgiven => false,
@@ -160,19 +166,24 @@ impl Dispatcher {
         };
         // What lay in a buffer for long is not worth a lease: too little of it would be left.
         let fresh = now.duration_since(delivery.not_before) < self.queue.lease_duration() / 2;
-        Some(self.decide_with(delivery, fresh, may_have_run))
+        Some(decide_with(delivery, config, fresh, may_have_run))
     }
+}
 
-    fn decide_with(&self, delivery: &Delivery, room: bool, may_have_run: bool) -> OnDelivery {
-        let facts = DeliveryFacts {
-            count: delivery.count,
-            may_have_run,
-            room,
-            now: clock::now(),
-            jitter: rand::random(),
-        };
-        decide::on_delivery(&delivery.stored.job, &self.queue.config(), facts)
-    }
+fn decide_with(
+    delivery: &Delivery,
+    config: &QueueConfig,
+    room: bool,
+    may_have_run: bool,
+) -> OnDelivery {
+    let facts = DeliveryFacts {
+        count: delivery.count,
+        may_have_run,
+        room,
+        now: clock::now(),
+        jitter: rand::random(),
+    };
+    decide::on_delivery(&delivery.stored.job, config, facts)
 }
 
 /// Whether it is known that NATS was not restarted, or the wait has begun.
@@ -236,16 +247,23 @@ fn lease(engine: &Engine, queue: &Arc<Queue>, deliveries: Vec<Delivery>) -> Vec<
     };
     let (mut left, mut leases) = (Vec::new(), Vec::with_capacity(deliveries.len()));
     let mut grants: HashMap<u64, (Arc<Session>, Vec<Granted>)> = HashMap::new();
-    let config = queue.config();
+    let (config, now, wall) = (queue.config(), Instant::now(), clock::now());
     for (delivery, taker) in deliveries.into_iter().zip(takers) {
         let Some(session) = taker else {
             left.push(delivery);
             continue;
         };
         let deadline = delivery.not_before + session.term(queue);
-        let token = engine
-            .secret()
-            .seal_lease(&facts(engine, queue, &delivery, &session, deadline));
+        let token = engine.secret().seal_lease(&LeaseFacts {
+            queue: (*queue.name).clone(),
+            incarnation: queue.jobs.incarnation(),
+            sequence: delivery.stored.sequence,
+            consumer_sequence: delivery.consumer_sequence,
+            server: engine.server(),
+            session: session.id,
+            issued_at: wall,
+            valid_until: wall.plus(deadline.saturating_duration_since(now)),
+        });
         let reseated = delivery.stored.job.reseated;
         leases.push((
             delivery.stored.sequence,
@@ -287,24 +305,4 @@ fn lease(engine: &Engine, queue: &Arc<Queue>, deliveries: Vec<Delivery>) -> Vec<
         }
     }
     left
-}
-
-fn facts(
-    engine: &Engine,
-    queue: &Queue,
-    delivery: &Delivery,
-    session: &Session,
-    deadline: Instant,
-) -> LeaseFacts {
-    let now = clock::now();
-    LeaseFacts {
-        queue: (*queue.name).clone(),
-        incarnation: queue.jobs.incarnation(),
-        sequence: delivery.stored.sequence,
-        consumer_sequence: delivery.consumer_sequence,
-        server: engine.server(),
-        session: session.id,
-        issued_at: now,
-        valid_until: now.plus(deadline.saturating_duration_since(Instant::now())),
-    }
 }

@@ -1,5 +1,7 @@
 //! Looking at a job: what is stored, and what the servers know of its lease.
 
+use std::sync::Arc;
+
 use keywork_jetstream::{ApiError, Stored, clock};
 use keywork_model::{Job, JobKey, QueueName};
 use tokio::time::Instant;
@@ -106,7 +108,7 @@ impl Queue {
     /// A job as it is shown, without what is known of its lease.
     pub(crate) fn plain_view(&self, job: Job, state: JobState) -> JobView {
         JobView {
-            queue: (*self.name).clone(),
+            queue: Arc::clone(&self.name),
             max_attempts: job.max_attempts(&self.config()),
             job,
             state,

@@ -150,13 +150,9 @@ impl Submits {
             return Ok(());
         };
         let offer = prepare(&queue, submission, on_conflict)?;
-        let (subject, job, dedupe) = (
-            offer.subject.clone(),
-            offer.job.clone(),
-            offer.dedupe.clone(),
-        );
-        let ticket = self.completions.ticket((id, offer));
-        queue.jobs.submit(ticket, subject, &job, dedupe);
+        let (ticket, (_, offer)) = self.completions.remember((id, offer));
+        let (subject, dedupe) = (offer.subject.clone(), offer.dedupe.clone());
+        queue.jobs.submit(ticket, subject, &offer.job, dedupe);
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! A job as people are shown it.
 
+use std::sync::Arc;
+
 use keywork_model::{Job, QueueName, UnixMillis};
 
 /// Where a job is.
@@ -23,7 +25,7 @@ pub enum JobState {
 #[derive(Clone, Debug)]
 pub struct JobView {
     /// The queue.
-    pub queue: QueueName,
+    pub queue: Arc<QueueName>,
     /// The job.
     pub job: Job,
     /// Its attempts in this queue.

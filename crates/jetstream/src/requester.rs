@@ -80,10 +80,14 @@ impl<T> Default for Completions<T> {
 impl<T> Completions<T> {
     /// A ticket for one request, remembering `what` until its answer is there.
     pub fn ticket(&mut self, what: T) -> Ticket {
-        Ticket {
-            tx: self.tx.clone(),
-            tag: self.waiting.insert(what),
-        }
+        self.remember(what).0
+    }
+
+    /// A ticket for one request, and what is remembered until its answer is there.
+    pub fn remember(&mut self, what: T) -> (Ticket, &T) {
+        let tag = self.waiting.insert(what);
+        let tx = self.tx.clone();
+        (Ticket { tx, tag }, &self.waiting[tag])
     }
 
     /// How many answers are still to come.
