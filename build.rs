@@ -20,6 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(&out, prost::Message::encode_to_vec(&descriptors))?;
     tonic_prost_build::configure()
         .bytes(".")
+        .btree_map(".")
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -125,7 +125,7 @@ pub fn to_submission(
         key,
         payload: request.payload,
         content_type: request.content_type,
-        attributes: request.attributes.into_iter().collect(),
+        attributes: request.attributes,
         request_id,
         not_before: request.start.map(to_start).transpose()?,
         expires_at: request
@@ -281,7 +281,7 @@ pub fn delivery(granted: Granted, now: Instant, wall: UnixMillis) -> proto::Deli
     let left = granted.deadline.saturating_duration_since(now);
     let attempt = granted.job.attempt;
     let mut job = plain_job(
-        granted.queue.to_string(),
+        &granted.queue,
         granted.job,
         granted.max_attempts,
         proto::JobState::Leased,
@@ -299,7 +299,7 @@ pub fn delivery(granted: Granted, now: Instant, wall: UnixMillis) -> proto::Deli
 }
 
 fn plain_job(
-    queue: String,
+    queue: &QueueName,
     job: Job,
     max_attempts: u32,
     state: proto::JobState,
@@ -307,11 +307,11 @@ fn plain_job(
 ) -> proto::Job {
     proto::Job {
         id: job.id.to_string(),
-        queue,
-        key: job.key.to_string(),
+        queue: queue.as_str().into(),
+        key: job.key.into(),
         payload: job.payload,
         content_type: job.content_type,
-        attributes: job.attributes.into_iter().collect(),
+        attributes: job.attributes,
         state: state.into(),
         attempt: job.attempt,
         max_attempts,
@@ -337,7 +337,7 @@ pub fn job(view: JobView) -> proto::Job {
         JobState::Ended => proto::JobState::Ended,
     };
     let shown = plain_job(
-        view.queue.to_string(),
+        &view.queue,
         view.job,
         view.max_attempts,
         state,
@@ -392,7 +392,7 @@ pub fn dead_job(queue: &QueueName, letter: DeadLetter, max_attempts: u32) -> pro
     let max_attempts = letter.job.max_attempts.unwrap_or(max_attempts);
     let state = proto::JobState::Dead;
     let shown = plain_job(
-        queue.to_string(),
+        queue,
         letter.job,
         max_attempts,
         state,

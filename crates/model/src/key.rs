@@ -56,6 +56,12 @@ impl JobKey {
     }
 }
 
+impl From<JobKey> for String {
+    fn from(key: JobKey) -> Self {
+        key.0.into_string()
+    }
+}
+
 impl fmt::Display for JobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
