@@ -336,13 +336,7 @@ pub fn job(view: JobView) -> proto::Job {
         JobState::Dead => proto::JobState::Dead,
         JobState::Ended => proto::JobState::Ended,
     };
-    let shown = plain_job(
-        &view.queue,
-        view.job,
-        view.max_attempts,
-        state,
-        view.now,
-    );
+    let shown = plain_job(&view.queue, view.job, view.max_attempts, state, view.now);
     proto::Job {
         holder: view.holder.unwrap_or_default(),
         lease_deadline: view.deadline.map(timestamp),
@@ -391,13 +385,7 @@ pub fn dead_job(queue: &QueueName, letter: DeadLetter, max_attempts: u32) -> pro
     };
     let max_attempts = letter.job.max_attempts.unwrap_or(max_attempts);
     let state = proto::JobState::Dead;
-    let shown = plain_job(
-        queue,
-        letter.job,
-        max_attempts,
-        state,
-        clock::now(),
-    );
+    let shown = plain_job(queue, letter.job, max_attempts, state, clock::now());
     proto::DeadJob {
         dead_id: letter.sequence,
         job: Some(shown),

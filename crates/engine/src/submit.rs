@@ -1,8 +1,12 @@
 //! Offering jobs: one at a time, or many in flight.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures::{
+    StreamExt,
+    future::{BoxFuture, join_all},
+    stream::FuturesUnordered,
+};
 use keywork_jetstream::{ApiError, Completions, Failure, Reply, Stored, api::Published, clock};
 use keywork_model::{Job, JobId, Mark, QueueName, Submission, Violation, decide};
 use tokio::time::{Duration, Instant, sleep};
@@ -102,7 +106,9 @@ impl Engine {
 pub struct Submits {
     engine: Engine,
     completions: Completions<(u64, Offer)>,
-    slow: FuturesUnordered<BoxFuture<'static, (u64, Concluded)>>,
+    slow: FuturesUnordered<BoxFuture<'static, Vec<(u64, Concluded)>>>,
+    /// How many offers those are.
+    slow_offers: usize,
 }
 
 impl std::fmt::Debug for Submits {
@@ -121,12 +127,13 @@ impl Submits {
             engine: engine.clone(),
             completions,
             slow: FuturesUnordered::new(),
+            slow_offers: 0,
         }
     }
 
     /// How many answers are still to come.
     pub fn in_flight(&self) -> usize {
-        self.completions.len() + self.slow.len()
+        self.completions.len() + self.slow_offers
     }
 
     /// Offers one job. What can be said at once is answered; everything else comes from
@@ -144,9 +151,9 @@ impl Submits {
         let open = self.engine.open_already(name).filter(|queue| !queue.full());
         let Some(queue) = open else {
             let (engine, name) = (self.engine.clone(), name.clone());
-            self.slow.push(Box::pin(async move {
-                (id, engine.submit(&name, submission, on_conflict).await)
-            }));
+            self.go_slow(1, async move {
+                vec![(id, engine.submit(&name, submission, on_conflict).await)]
+            });
             return Ok(());
         };
         let offer = prepare(&queue, submission, on_conflict)?;
@@ -166,25 +173,49 @@ impl Submits {
                         return answers;
                     }
                 }
-                Some(answer) = self.slow.next(), if !self.slow.is_empty() => return vec![answer],
+                Some(answers) = self.slow.next(), if !self.slow.is_empty() => {
+                    self.slow_offers -= answers.len();
+                    return answers;
+                }
             }
         }
     }
 
     fn take(&mut self, replies: Vec<((u64, Offer), Reply)>) -> Vec<(u64, Concluded)> {
         let mut answers = Vec::with_capacity(replies.len());
+        let mut busy: HashMap<(*const Queue, String), Vec<(u64, Offer)>> = HashMap::new();
         for ((id, offer), reply) in replies {
-            let published = reply.published();
-            if matches!(published, Published::Stored(_)) {
-                answers.push((id, Ok(offer.created())));
-                continue;
-            }
             let engine = self.engine.clone();
-            self.slow.push(Box::pin(async move {
-                (id, conclude(&engine, offer, published).await)
-            }));
+            match reply.published() {
+                Published::Stored(_) => answers.push((id, Ok(offer.created()))),
+                Published::KeyBusy => {
+                    let key = (Arc::as_ptr(&offer.queue), offer.subject.clone());
+                    busy.entry(key).or_default().push((id, offer));
+                }
+                published @ (Published::Duplicate(_)
+                | Published::Full
+                | Published::WrongLast(_)
+                | Published::InFlight
+                | Published::Refused(_)
+                | Published::Failed(_)) => self.go_slow(1, async move {
+                    vec![(id, conclude(&engine, offer, published).await)]
+                }),
+            }
+        }
+        for offers in busy.into_values() {
+            let engine = self.engine.clone();
+            self.go_slow(offers.len(), conclude_busy(engine, offers));
         }
         answers
+    }
+
+    fn go_slow(
+        &mut self,
+        offers: usize,
+        future: impl Future<Output = Vec<(u64, Concluded)>> + Send + 'static,
+    ) {
+        self.slow_offers += offers;
+        self.slow.push(Box::pin(future));
     }
 }
 
@@ -288,6 +319,22 @@ async fn conclude(engine: &Engine, offer: Offer, mut published: Published) -> Co
         pause = (pause * 2).min(Duration::from_millis(250));
         published = offer.publish().await;
     }
+}
+
+/// Concludes offers that found the same key busy, with one look at what holds it: the look comes after all of
+/// them were refused. Where it finds nothing or fails, each goes on by itself.
+async fn conclude_busy(engine: Engine, offers: Vec<(u64, Offer)>) -> Vec<(u64, Concluded)> {
+    let found = match offers.first() {
+        Some((_, offer)) => occupant(offer).await,
+        None => Ok(None),
+    };
+    if let Ok(Some(view)) = found {
+        let answer = |(id, offer): (u64, Offer)| (id, offer.busy(view.clone()));
+        return offers.into_iter().map(answer).collect();
+    }
+    let engine = &engine;
+    let each = |(id, offer)| async move { (id, conclude(engine, offer, Published::KeyBusy).await) };
+    join_all(offers.into_iter().map(each)).await
 }
 
 async fn gone(queue: &Queue) -> bool {
