@@ -13,6 +13,7 @@ use crate::{
     api::{self, ApiError, Failure, Published},
     codec::{self, Fields, Origin},
     connect::{ANSWER_WITHIN, Nats, REPEAT_FOR},
+    digits,
     names::{CONSUMER, header},
     queues::{QueueError, QueueInfo},
     requester::Ticket,
@@ -29,6 +30,8 @@ pub struct Jobs {
     nats: Nats,
     queue: QueueName,
     stream: String,
+    /// What the subjects of this queue's acks begin with.
+    acks: String,
     incarnation: u64,
     replicas: usize,
 }
@@ -81,6 +84,7 @@ impl Jobs {
         Self {
             nats,
             queue,
+            acks: format!("$JS.ACK.{stream}.{CONSUMER}."),
             stream,
             incarnation,
             replicas,
@@ -403,7 +407,14 @@ impl Jobs {
     }
 
     fn ack_subject_of(&self, sequence: u64, consumer_sequence: u64, count: u64) -> String {
-        let stream = &self.stream;
-        format!("$JS.ACK.{stream}.{CONSUMER}.{count}.{sequence}.{consumer_sequence}.0.0")
+        let mut subject = String::with_capacity(self.acks.len() + 48);
+        subject.push_str(&self.acks);
+        digits::push(&mut subject, count);
+        subject.push('.');
+        digits::push(&mut subject, sequence);
+        subject.push('.');
+        digits::push(&mut subject, consumer_sequence);
+        subject.push_str(".0.0");
+        subject
     }
 }

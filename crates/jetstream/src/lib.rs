@@ -8,6 +8,7 @@ pub mod clock;
 mod codec;
 pub mod connect;
 pub mod dead;
+mod digits;
 pub mod ends;
 pub mod jobs;
 pub mod names;

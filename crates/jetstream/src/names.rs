@@ -70,7 +70,8 @@ impl Names {
 
     /// The subject of a key's job.
     pub fn job(&self, queue: &QueueName, key: &JobKey) -> String {
-        format!("{}.{queue}.{}", self.prefix, key.to_token())
+        let (queue, token) = (queue.as_str(), key.to_token());
+        [&self.prefix, ".", queue, ".", &token].concat()
     }
 
     /// The stream of a queue's dead letters.

@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
+    digits,
     jobs::{Jobs, Stored},
     names::CONSUMER,
     queues::nanoseconds,
@@ -241,14 +242,16 @@ impl AckNumbers {
     /// `$JS.ACK.<stream>.<consumer>.<count>.<sequence>.<consumer sequence>.<time>.<pending>`; a newer form
     /// has a domain and an account before the stream, and a random token at the end.
     fn parse(reply: &str) -> Option<Self> {
-        let tokens: Vec<&str> = reply.split('.').collect();
-        let first = if tokens.len() >= 11 { 6 } else { 4 };
-        let number = |at: usize| tokens.get(first + at)?.parse::<u64>().ok();
+        let reply = reply.as_bytes();
+        let dots = reply.iter().filter(|byte| **byte == b'.').count();
+        let first = if dots >= 10 { 6 } else { 4 };
+        let mut numbers = reply.split(|byte| *byte == b'.').skip(first);
+        let mut number = || digits::parse(numbers.next()?);
         Some(Self {
-            count: number(0)?,
-            sequence: number(1)?,
-            consumer_sequence: number(2)?,
-            stored_at: UnixMillis(number(3)? / 1_000_000),
+            count: number()?,
+            sequence: number()?,
+            consumer_sequence: number()?,
+            stored_at: UnixMillis(number()? / 1_000_000),
         })
     }
 }

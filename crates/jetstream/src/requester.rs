@@ -20,6 +20,7 @@ use tokio::{
 
 use crate::{
     api::Failure,
+    digits,
     tasks::{Fate, Tasks},
 };
 
@@ -210,13 +211,24 @@ impl Requester {
             Ok(slot) => slot,
             Err(sink) => return sink.fill(Reply(Err(Failure::NotSent))),
         };
-        let reply = format!("{}.{index}-{generation}", self.inbox);
+        let reply = self.reply_subject(index, generation);
         if !self.write(subject, reply, headers, payload) {
             let sink = self.slots.lock().take(index, generation);
             if let Some(sink) = sink {
                 sink.fill(Reply(Err(Failure::NotSent)));
             }
         }
+    }
+
+    /// Names the slot below the inbox: `<index>-<generation>`.
+    fn reply_subject(&self, index: usize, generation: u32) -> String {
+        let mut subject = String::with_capacity(self.inbox.len() + 24);
+        subject.push_str(&self.inbox);
+        subject.push('.');
+        digits::push(&mut subject, index as u64);
+        subject.push('-');
+        digits::push(&mut subject, generation.into());
+        subject
     }
 
     /// The sink comes back where too many requests wait.
@@ -290,9 +302,13 @@ fn reply(message: Message) -> Reply {
 impl Slots {
     /// The sink that a message answers, or `None` where it comes too late.
     fn answered(&mut self, message: &Message) -> Option<Sink> {
-        let token = message.subject.rsplit('.').next()?;
-        let (index, generation) = token.split_once('-')?;
-        self.take(index.parse().ok()?, generation.parse().ok()?)
+        let mut numbers = message
+            .subject
+            .as_bytes()
+            .rsplitn(2, |byte| !byte.is_ascii_digit());
+        let generation = digits::parse(numbers.next()?)?;
+        let index = digits::parse(numbers.next()?.rsplit(|byte| *byte == b'.').next()?)?;
+        self.take(index.try_into().ok()?, generation.try_into().ok()?)
     }
 
     fn take(&mut self, index: usize, generation: u32) -> Option<Sink> {
