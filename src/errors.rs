@@ -51,8 +51,10 @@ pub enum Reason {
     ServerDraining,
     /// The contract has it, this server does not yet.
     NotServedYet,
-    /// The stream did not begin with Hello, or not in time.
+    /// The stream did not begin with Hello.
     HelloMissing,
+    /// No Hello came in time, or the stream broke before it.
+    HelloLate,
     /// The worker was silent for the liveness timeout.
     SessionSilent,
     /// The worker did not read what it was sent.
@@ -65,7 +67,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::InvalidField,
         Self::QueueNotFound,
         Self::JobNotFound,
@@ -82,6 +84,7 @@ impl Reason {
         Self::ServerDraining,
         Self::NotServedYet,
         Self::HelloMissing,
+        Self::HelloLate,
         Self::SessionSilent,
         Self::SessionNotReading,
         Self::SessionSuperseded,
@@ -107,6 +110,7 @@ impl Reason {
             Self::ServerDraining => "SERVER_DRAINING",
             Self::NotServedYet => "NOT_SERVED_YET",
             Self::HelloMissing => "HELLO_MISSING",
+            Self::HelloLate => "HELLO_LATE",
             Self::SessionSilent => "SESSION_SILENT",
             Self::SessionNotReading => "SESSION_NOT_READING",
             Self::SessionSuperseded => "SESSION_SUPERSEDED",
@@ -127,6 +131,7 @@ impl Reason {
             Self::NatsUnavailable
             | Self::NatsNoAnswer
             | Self::ServerDraining
+            | Self::HelloLate
             | Self::SessionSilent
             | Self::SessionSentAway => Code::Unavailable,
             Self::NatsRefused => Code::Internal,
@@ -151,6 +156,7 @@ impl Reason {
             | Self::NatsRefused
             | Self::NotServedYet
             | Self::HelloMissing
+            | Self::HelloLate
             | Self::SessionSilent
             | Self::SessionNotReading
             | Self::SessionSuperseded

@@ -14,7 +14,7 @@ use super::{
     connection::Connection,
     describe::{dead_json, dead_reason, job_json, outcome, time},
     failure::{Doing, Failure, Kind},
-    output::{Output, thousands},
+    output::{Output, counted},
 };
 
 /// How many dead letters are asked for, or redriven, at once.
@@ -183,7 +183,7 @@ async fn delete(
         client.delete_dead_jobs(queue, ids).await
     };
     let deleted = answer.doing(format_args!("delete dead letters of {queue}"))?;
-    let text = format!("deleted {} dead letters of {queue}", thousands(deleted));
+    let text = format!("deleted {} of {queue}", counted(deleted, "dead letter"));
     output.result(text, &json!({"queue": queue, "deleted": deleted}))?;
     Ok(ExitCode::SUCCESS)
 }

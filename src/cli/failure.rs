@@ -84,7 +84,7 @@ pub(super) fn kind(error: &Error) -> Kind {
         Kind::Usage
     } else if code == Code::NotFound {
         Kind::NotFound
-    } else if error.reason() == reasons::KEY_OUTSTANDING {
+    } else if error.reason() == reasons::KEY_BUSY {
         Kind::Busy
     } else if error.is_retryable() {
         Kind::NotNow

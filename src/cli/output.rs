@@ -107,6 +107,12 @@ pub(super) fn fields(pairs: &[(&str, String)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// So many of something.
+pub(super) fn counted(number: u64, one: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {one}{plural}", thousands(number))
+}
+
 /// A number with its thousands apart.
 pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();

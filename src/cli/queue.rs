@@ -14,7 +14,7 @@ use super::{
     describe::{queue_json, queue_text},
     duration,
     failure::{Doing, Failure},
-    output::{Output, thousands},
+    output::{Output, counted, thousands},
 };
 
 /// How many queues are asked for at once.
@@ -171,7 +171,7 @@ async fn act(action: Action, client: &Client, output: Output) -> Result<(), Fail
                 .purge_queue(&name)
                 .await
                 .doing(format_args!("purge the queue {name}"))?;
-            let text = format!("ended {} jobs of {name}", thousands(purged));
+            let text = format!("ended {} of {name}", counted(purged, "job"));
             return output.result(text, &json!({"name": name, "purged": purged}));
         }
     };

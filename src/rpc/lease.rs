@@ -62,8 +62,8 @@ async fn open(
                 "the stream must begin with Hello",
             ));
         }
-        Ok(Err(_)) => return Err(Problem::new(Reason::HelloMissing, "the stream broke")),
-        Err(_) => return Err(Problem::new(Reason::HelloMissing, "no Hello within 10 s")),
+        Ok(Err(_)) => return Err(Problem::new(Reason::HelloLate, "the stream broke")),
+        Err(_) => return Err(Problem::new(Reason::HelloLate, "no Hello within 10 s")),
     };
     service.open()?;
     let (name, version) = (hello.sdk_name.clone(), hello.sdk_version.clone());

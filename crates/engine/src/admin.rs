@@ -174,17 +174,15 @@ impl Engine {
     /// # Errors
     /// [`OpenError::Unknown`] when it is not there.
     pub async fn purge_queue(&self, name: &QueueName) -> Result<u64, AdminError> {
-        let info = self.nats().queue_info(name).await?;
-        let up_to = info.last_sequence;
-        let purged = self.nats().purge_queue(name, up_to).await?;
-        if let Some(queue) = self.open_already(name) {
-            let lost = queue
-                .state
-                .lock()
-                .leases
-                .lose_all(up_to, LostReason::Cancelled);
-            queue.tell_lost(self, &lost, LostReason::Cancelled);
-        }
+        let queue = self.open_existing(name).await?;
+        let up_to = queue.jobs.info().await?.last_sequence;
+        let purged = queue.purge(up_to).await?;
+        let lost = queue
+            .state
+            .lock()
+            .leases
+            .lose_all(up_to, LostReason::Cancelled);
+        queue.tell_lost(self, &lost, LostReason::Cancelled);
         let message = PeerMessage::Purged {
             queue: name.to_string(),
             up_to,

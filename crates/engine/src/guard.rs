@@ -226,12 +226,30 @@ impl Queue {
     }
 
     /// Deletes jobs that ended and came back: only a single replica brings them back.
-    async fn delete_ended(&self) -> Result<(), ApiError> {
+    async fn delete_ended(&self) -> Result<(), QueueError> {
         if !self.jobs.replicated() {
+            let purged = self.jobs.nats().setting(&self.purged_name()).await?;
+            if let Some(up_to) = purged.and_then(|v| serde_json::from_slice(&v).ok()) {
+                self.jobs.purge(up_to).await?;
+            }
             let deleted = self.jobs.delete_ended().await?;
             tracing::info!(queue = %self.name, deleted, "deleted jobs that ended and came back");
         }
         Ok(())
+    }
+
+    /// Removes all jobs up to a sequence. Where a killed NATS could bring some back, that is recorded
+    /// before, and done again after a restart.
+    pub(crate) async fn purge(&self, up_to: u64) -> Result<u64, QueueError> {
+        if !self.jobs.replicated() {
+            let value = serde_json::to_vec(&up_to).unwrap_or_default();
+            self.jobs.nats().set(&self.purged_name(), value).await?;
+        }
+        self.jobs.purge(up_to).await
+    }
+
+    fn purged_name(&self) -> String {
+        format!("purged.{}", self.name)
     }
 
     async fn seen(&self) -> Result<Seen, ApiError> {

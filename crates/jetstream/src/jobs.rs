@@ -257,6 +257,21 @@ impl Jobs {
         )
     }
 
+    /// Removes all jobs up to and with this sequence. Answers how many.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn purge(&self, up_to: u64) -> Result<u64, QueueError> {
+        #[derive(Deserialize)]
+        struct Purged {
+            purged: u64,
+        }
+        let what = format!("STREAM.PURGE.{}", self.stream);
+        let filter = self.nats.names().all_jobs(&self.queue);
+        let body = json!({ "seq": up_to + 1, "filter": filter }).to_string();
+        Ok(self.nats.read::<Purged>(what, body.into()).await?.purged)
+    }
+
     /// Reads what a key holds, from the leader.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub const CONSUMER: &str = "workers";
 /// | its consumer `workers` | what was delivered and not settled | JetStream | with the stream |
 /// | stream `WORK_DEAD_<queue>`, subjects `work-dead.<queue>.<key>` | dead letters | whoever finishes a doomed job | the queue's retention |
 /// | stream `WORK_ENDS`, subjects `work-ends.<queue>.<key>` | that a re-seated job ended, where there is one replica | whoever ends it, before it does | ten minutes |
-/// | stream `WORK_SETTINGS`, subjects `work-settings.<name>` | the token secret; the last NATS server seen by each queue | the servers | for good |
+/// | stream `WORK_SETTINGS`, subjects `work-settings.<name>` | `token-secret`; `seen.<queue>`, the NATS server that a queue last knew; `purged.<queue>`, up to which sequence it was last purged | the servers | for good |
 /// | subjects `work-peers.>` (not stored) | what servers tell each other | the servers | – |
 #[derive(Clone, Debug)]
 pub struct Names {

@@ -324,21 +324,6 @@ impl Nats {
             .map_err(known)
     }
 
-    /// Removes all messages up to and with this sequence. Answers how many.
-    ///
-    /// # Errors
-    /// What failed.
-    pub async fn purge_queue(&self, queue: &QueueName, up_to: u64) -> Result<u64, QueueError> {
-        #[derive(Deserialize)]
-        struct Purged {
-            purged: u64,
-        }
-        let what = format!("STREAM.PURGE.{}", self.names().jobs_stream(queue));
-        let body = json!({ "seq": up_to + 1, "filter": self.names().all_jobs(queue) }).to_string();
-        let purged: Purged = self.read(what, body.into()).await.map_err(known)?;
-        Ok(purged.purged)
-    }
-
     async fn stream_info(&self, queue: &QueueName) -> Result<StreamInfo, QueueError> {
         let what = format!("STREAM.INFO.{}", self.names().jobs_stream(queue));
         self.read(what, Bytes::new()).await.map_err(known)

@@ -15,31 +15,47 @@ use crate::{raw, wire};
 /// A server may know more than these: treat one that is not here by its [`Error::code`].
 pub mod reasons {
     /// A field of the request is malformed or breaks a limit; see [`Error::violations`](super::Error::violations).
-    pub const INVALID_ARGUMENT: &str = "INVALID_ARGUMENT";
+    pub const INVALID_FIELD: &str = "INVALID_FIELD";
     /// There is no queue of that name.
     pub const QUEUE_NOT_FOUND: &str = "QUEUE_NOT_FOUND";
     /// The key has no outstanding job.
     pub const JOB_NOT_FOUND: &str = "JOB_NOT_FOUND";
+    /// There is no such dead letter.
+    pub const DEAD_JOB_NOT_FOUND: &str = "DEAD_JOB_NOT_FOUND";
     /// The key has an outstanding job, and the submit asked for an error in that case.
-    pub const KEY_OUTSTANDING: &str = "KEY_OUTSTANDING";
+    pub const KEY_BUSY: &str = "KEY_BUSY";
     /// There is a queue of that name with another configuration.
     pub const QUEUE_EXISTS: &str = "QUEUE_EXISTS";
     /// The queue still holds jobs or dead letters.
     pub const QUEUE_NOT_EMPTY: &str = "QUEUE_NOT_EMPTY";
-    /// The queue is at its depth limit.
+    /// The queue's stream or consumer was changed in NATS so that a promise would break.
+    pub const QUEUE_DRIFTED: &str = "QUEUE_DRIFTED";
+    /// The queue is at its limit of outstanding jobs.
     pub const QUEUE_FULL: &str = "QUEUE_FULL";
-    /// The storage under the queue is full.
+    /// NATS has no room.
     pub const STORAGE_FULL: &str = "STORAGE_FULL";
     /// NATS is away; nothing was sent to it.
     pub const NATS_UNAVAILABLE: &str = "NATS_UNAVAILABLE";
     /// NATS did not answer; what was sent to it may have been stored.
-    pub const NATS_TIMEOUT: &str = "NATS_TIMEOUT";
+    pub const NATS_NO_ANSWER: &str = "NATS_NO_ANSWER";
+    /// NATS refused for a reason that the server does not know.
+    pub const NATS_REFUSED: &str = "NATS_REFUSED";
     /// The server is stopping.
     pub const SERVER_DRAINING: &str = "SERVER_DRAINING";
-    /// The client did not read what the server sent.
-    pub const SLOW_CONSUMER: &str = "SLOW_CONSUMER";
-    /// The server does not serve this yet.
-    pub const NOT_SERVED: &str = "NOT_SERVED";
+    /// The contract has it, the server does not yet.
+    pub const NOT_SERVED_YET: &str = "NOT_SERVED_YET";
+    /// The stream did not begin with Hello.
+    pub const HELLO_MISSING: &str = "HELLO_MISSING";
+    /// No Hello came in time, or the stream broke before it.
+    pub const HELLO_LATE: &str = "HELLO_LATE";
+    /// The worker was silent for the liveness timeout.
+    pub const SESSION_SILENT: &str = "SESSION_SILENT";
+    /// The worker did not read what it was sent.
+    pub const SESSION_NOT_READING: &str = "SESSION_NOT_READING";
+    /// A newer session has the worker's id.
+    pub const SESSION_SUPERSEDED: &str = "SESSION_SUPERSEDED";
+    /// The session was asked to reconnect, and its grace is over.
+    pub const SESSION_SENT_AWAY: &str = "SESSION_SENT_AWAY";
 }
 
 /// One field at fault.

@@ -1,6 +1,6 @@
 //! One heartbeat under way: every lease that it lists is extended or known to be lost before it is answered.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use keywork_jetstream::clock;
@@ -81,16 +81,21 @@ impl Beat {
 
     /// The answer to the worker.
     pub(super) fn answer(self, engine: &Engine, session: &Session) -> Output {
-        let shortest = session
-            .queues
-            .iter()
-            .map(|s| s.term)
-            .min()
-            .unwrap_or_default();
+        let term = if self.unconfirmed.is_empty() {
+            session
+                .queues
+                .iter()
+                .map(|s| s.term)
+                .min()
+                .unwrap_or_default()
+        } else {
+            // The ticket speaks for all leases of the session, and not all were extended.
+            Duration::ZERO
+        };
         let ticket = TicketFacts {
             server: engine.server(),
             session: session.id,
-            extended_until: self.sent_at.plus(shortest),
+            extended_until: self.sent_at.plus(term),
         };
         Output::HeartbeatAck {
             sequence: self.sequence,
@@ -142,10 +147,7 @@ fn extension(
 }
 
 /// An extension counts only when its answer came before the deadline that it extends.
-pub(crate) fn confirm(
-    extension: &Extension,
-    term: std::time::Duration,
-) -> Result<Instant, LostReason> {
+pub(crate) fn confirm(extension: &Extension, term: Duration) -> Result<Instant, LostReason> {
     let mut state = extension.queue.state.lock();
     let lease = state
         .leases

@@ -2,6 +2,8 @@
 //!
 //! Nothing is repeated here: whether that is safe depends on the call.
 
+use std::time::Duration;
+
 use tokio::time::timeout;
 use tonic::{Response, Status};
 
@@ -17,7 +19,8 @@ impl Client {
         &self,
         call: impl AsyncFnOnce(WorkQueueClient<Transport>) -> Result<Response<T>, Status>,
     ) -> Result<T, Error> {
-        self.once(call(self.raw())).await
+        self.once(self.options().call_timeout, call(self.raw()))
+            .await
     }
 
     /// Calls `QueueAdmin` once.
@@ -25,15 +28,18 @@ impl Client {
         &self,
         call: impl AsyncFnOnce(QueueAdminClient<Transport>) -> Result<Response<T>, Status>,
     ) -> Result<T, Error> {
-        self.once(call(self.raw_admin())).await
+        self.once(self.options().call_timeout, call(self.raw_admin()))
+            .await
     }
 
-    async fn once<T>(
+    /// One call, within a time limit of its own.
+    pub(super) async fn once<T>(
         &self,
+        limit: Duration,
         call: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, Error> {
         let place = self.channels.place();
-        let error = match timeout(self.options().call_timeout, call).await {
+        let error = match timeout(limit, call).await {
             Ok(Ok(answer)) => return Ok(answer.into_inner()),
             Ok(Err(status)) => Error::from(status),
             Err(_) => Error::unanswered("the server did not answer in time"),

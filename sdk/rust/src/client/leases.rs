@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tonic::{Code, Request};
+use tonic::Code;
 
 use super::Client;
 use crate::{Error, Job, raw, wire};
@@ -157,9 +157,9 @@ impl Client {
     /// # Errors
     /// The queue is unknown, or the call failed.
     pub async fn pull(&self, pull: Pull) -> Result<Vec<Leased>, Error> {
-        let mut request = Request::new(pull.0.clone());
-        request.set_timeout(pull.timeout(self.options().call_timeout));
-        let answer = self.raw().pull(request).await?.into_inner();
+        let limit = pull.timeout(self.options().call_timeout);
+        let mut client = self.raw();
+        let answer = self.once(limit, client.pull(pull.0)).await?;
         Ok(answer.deliveries.into_iter().map(Leased::from).collect())
     }
 

@@ -634,6 +634,10 @@ pub struct HeartbeatAck {
     /// The newest ticket: see Hello.
     #[prost(bytes = "bytes", tag = "3")]
     pub session_ticket: ::prost::bytes::Bytes,
+    /// Listed leases that could not be extended now, because JetStream did not answer: each is as before
+    /// and holds until its own deadline. Go on, and send the next heartbeat.
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub unconfirmed: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 /// Answers settlements.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1090,6 +1094,8 @@ pub enum GoAwayReason {
     Superseded = 2,
     /// A queue that the session serves was deleted.
     QueueDeleted = 3,
+    /// A queue's lease duration changed. Reconnect to hear the new one; leases live on.
+    TermsChanged = 4,
 }
 impl GoAwayReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1102,6 +1108,7 @@ impl GoAwayReason {
             Self::Draining => "GO_AWAY_REASON_DRAINING",
             Self::Superseded => "GO_AWAY_REASON_SUPERSEDED",
             Self::QueueDeleted => "GO_AWAY_REASON_QUEUE_DELETED",
+            Self::TermsChanged => "GO_AWAY_REASON_TERMS_CHANGED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1111,6 +1118,7 @@ impl GoAwayReason {
             "GO_AWAY_REASON_DRAINING" => Some(Self::Draining),
             "GO_AWAY_REASON_SUPERSEDED" => Some(Self::Superseded),
             "GO_AWAY_REASON_QUEUE_DELETED" => Some(Self::QueueDeleted),
+            "GO_AWAY_REASON_TERMS_CHANGED" => Some(Self::TermsChanged),
             _ => None,
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn refusal(code: Code, reason: &str, message: &str) -> Status {
 
 /// A refusal that names a field.
 pub(super) fn bad_field(field: &str, description: &str) -> Status {
-    let mut details = ErrorDetails::with_error_info(reasons::INVALID_ARGUMENT, "keywork.dev", []);
+    let mut details = ErrorDetails::with_error_info(reasons::INVALID_FIELD, "keywork.dev", []);
     details.add_bad_request_violation(field, description);
     Status::with_error_details(
         Code::InvalidArgument,
@@ -43,7 +43,7 @@ pub(super) fn outage(side_effects: &'static str) -> Status {
     let reason = if side_effects == "none" {
         reasons::NATS_UNAVAILABLE
     } else {
-        reasons::NATS_TIMEOUT
+        reasons::NATS_NO_ANSWER
     };
     let mut status = refusal(Code::Unavailable, reason, "NATS is away");
     if let Ok(value) = side_effects.parse() {

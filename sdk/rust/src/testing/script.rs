@@ -15,6 +15,8 @@ pub struct Script {
     pub refuse_sessions: VecDeque<Status>,
     /// Heartbeats are read, extend nothing and are not answered.
     pub ignore_heartbeats: bool,
+    /// Heartbeats extend nothing, and the answer says that nothing could be confirmed.
+    pub unconfirmed_heartbeats: bool,
     /// Nothing is sent to any session.
     pub silent: bool,
     /// So many of the next settlements take effect and are not answered.

@@ -179,8 +179,13 @@ impl State {
         if self.script.ignore_heartbeats {
             return;
         }
-        let gone = heartbeat
-            .lease_tokens
+        let unconfirmed = self.script.unconfirmed_heartbeats;
+        let confirmed = if unconfirmed {
+            &[]
+        } else {
+            &*heartbeat.lease_tokens
+        };
+        let gone = confirmed
             .iter()
             .filter(|token| self.extend(token).is_none());
         let lost = gone.map(|token| raw::LostLease {
@@ -191,6 +196,11 @@ impl State {
             sequence: heartbeat.sequence,
             lost: lost.collect(),
             session_ticket: format!("ticket-{id}-{}", heartbeat.sequence).into(),
+            unconfirmed: if unconfirmed {
+                heartbeat.lease_tokens.clone()
+            } else {
+                Vec::new()
+            },
         };
         self.send(id, Down::HeartbeatAck(ack));
     }

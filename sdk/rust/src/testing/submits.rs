@@ -81,7 +81,7 @@ impl State {
             if request.on_conflict() == raw::OnConflict::Fail {
                 return Err(refusal(
                     Code::AlreadyExists,
-                    reasons::KEY_OUTSTANDING,
+                    reasons::KEY_BUSY,
                     "the key is busy",
                 ));
             }

@@ -19,7 +19,7 @@ type Answer<T> = Result<Response<T>, Status>;
 fn not_served<T>() -> Answer<T> {
     Err(refusal(
         Code::Unimplemented,
-        reasons::NOT_SERVED,
+        reasons::NOT_SERVED_YET,
         "not served yet",
     ))
 }

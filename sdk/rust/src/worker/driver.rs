@@ -269,6 +269,9 @@ impl Driver {
             grace_ends: now + self.shared.shutdown_grace,
         };
         self.give_back_waiting();
+        if !self.session.live {
+            self.link.hurry(now + FLUSH_WITHIN);
+        }
     }
 
     /// Gives back what was delivered and has not started.
@@ -323,7 +326,12 @@ impl Driver {
     /// Stopping, and nothing is left to wait for.
     fn is_over(&self) -> bool {
         let settled = self.leases.is_empty();
-        let told = !self.session.live || self.session.drain_acknowledged;
+        // A session that is being opened may bring deliveries: they are to be released, not dropped.
+        let told = if self.session.live {
+            self.session.drain_acknowledged
+        } else {
+            !self.link.is_opening()
+        };
         match self.stop {
             Stop::No => false,
             Stop::Draining { .. } | Stop::Cancelling { .. } => settled && told,

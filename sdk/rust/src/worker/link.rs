@@ -127,6 +127,16 @@ impl Link {
         self.deadline = now + liveness;
     }
 
+    /// A session has been asked for, and may hold leases that have not arrived here.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.state, State::Opening(..) | State::Open(..))
+    }
+
+    /// Waits for the server no longer than until then.
+    pub(crate) fn hurry(&mut self, until: Instant) {
+        self.deadline = self.deadline.min(until);
+    }
+
     /// Sends a message if there is room.
     pub(crate) fn send(&self, message: LeaseRequest) -> bool {
         self.open_sender()

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use prost::Message;
+
 use super::{
     handler::Outcome,
     leases::{LeaseId, Leases, Phase},
@@ -15,6 +17,8 @@ use crate::{raw, wire};
 
 /// The most settlements of one message.
 const SETTLEMENTS: usize = 1_000;
+/// How large a message may grow: well below the 4 MiB that servers usually take.
+const MESSAGE_BYTES: usize = 1 << 20;
 /// The wait before a settlement is sent again that the server could not confirm.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -60,11 +64,17 @@ impl Outbox {
 
     /// The next message: everything that is ready, as far as one message takes it.
     pub(crate) fn take(&mut self, leases: &Leases) -> Vec<raw::Settlement> {
-        let count = self.ready.len().min(SETTLEMENTS);
-        self.ready
-            .drain(..count)
-            .filter_map(|id| settlement(leases, id))
-            .collect()
+        let (mut settlements, mut bytes) = (Vec::new(), 0);
+        while settlements.len() < SETTLEMENTS && bytes < MESSAGE_BYTES {
+            let Some(id) = self.ready.pop_front() else {
+                break;
+            };
+            if let Some(settlement) = settlement(leases, id) {
+                bytes += settlement.encoded_len();
+                settlements.push(settlement);
+            }
+        }
+        settlements
     }
 }
 

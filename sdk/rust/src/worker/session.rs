@@ -1,6 +1,7 @@
 //! What the server says on the worker's stream, and what that changes.
 
 use std::{
+    collections::HashSet,
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
@@ -19,6 +20,7 @@ use crate::{
     Error, Job,
     backoff::around,
     client::{LostReason, lost_reason},
+    errors::reasons,
     raw::{self, lease_response::Message as Down},
     wire,
 };
@@ -134,12 +136,15 @@ impl Driver {
         self.backoff.reset();
         self.remember_ticket(ack.session_ticket);
         self.on_lost(&ack.lost, now);
+        let unconfirmed = ack.unconfirmed.iter();
+        let unconfirmed: HashSet<LeaseId> = unconfirmed
+            .filter_map(|token| self.leases.find(token))
+            .collect();
         while let Some((sent, leases)) = self.beats.answered(ack.sequence) {
-            for id in leases {
-                let terms = self
-                    .leases
-                    .get(id)
-                    .and_then(|held| self.terms.get(held.queue));
+            // The unconfirmed ones are as before: JetStream did not answer for them.
+            for id in leases.into_iter().filter(|id| !unconfirmed.contains(id)) {
+                let held = self.leases.get(id);
+                let terms = held.and_then(|held| self.terms.get(held.queue));
                 if let Some(terms) = terms.copied() {
                     self.leases
                         .extend(id, sent, terms.lease_duration, terms.margin());
@@ -302,6 +307,13 @@ impl Driver {
     /// ask for ends the worker.
     pub(super) fn on_end(&mut self, status: Option<Status>, now: Instant) {
         let error = status.map(Error::from);
+        // The GoAway before it may not have arrived.
+        if error
+            .as_ref()
+            .is_some_and(|error| error.reason() == reasons::SESSION_SUPERSEDED)
+        {
+            return self.fail(WorkerError::Superseded, now);
+        }
         if let Some(error) = error.clone().filter(is_final) {
             return self.fail(WorkerError::Refused(error), now);
         }

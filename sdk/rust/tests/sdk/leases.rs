@@ -256,3 +256,25 @@ async fn the_deadline_of_a_context_moves_with_the_heartbeats() -> Tested {
     assert!(!scene.steps.all().contains(&Step::Ended("a".into())));
     Ok(running.drain().await?)
 }
+
+#[tokio::test]
+async fn a_heartbeat_that_could_not_be_confirmed_extends_nothing() -> Tested {
+    let scene = Scene::with_short_leases().await;
+    scene.submit(&["a"]).await;
+    scene
+        .server
+        .script(|script| script.unconfirmed_heartbeats = true);
+    let running = scene.start(scene.builder());
+    scene.until_cancelled("a", CancelReason::LeaseLost).await;
+    let seen = scene.server.seen();
+    assert_eq!(
+        (seen.expired, seen.hellos.len()),
+        (0, 1),
+        "in time, and the session went on"
+    );
+    scene
+        .server
+        .script(|script| script.unconfirmed_heartbeats = false);
+    scene.open_gate();
+    Ok(running.drain().await?)
+}

@@ -233,3 +233,39 @@ async fn a_worker_is_healthy_while_its_session_is_live() -> Tested {
     ));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_stream_that_ends_as_superseded_stops_the_worker_too() -> Tested {
+    use tonic_types::{ErrorDetails, StatusExt};
+    let scene = Scene::with_long_leases().await;
+    let running = scene.start(scene.builder());
+    scene
+        .server
+        .until("a session", |seen| seen.sessions == 1)
+        .await;
+    let details = ErrorDetails::with_error_info("SESSION_SUPERSEDED", "keywork.dev", []);
+    scene.server.end_sessions(Some(Status::with_error_details(
+        Code::Aborted,
+        "newer",
+        details,
+    )));
+    assert!(matches!(running.end().await, Err(WorkerError::Superseded)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hello_that_was_too_slow_is_said_again() -> Tested {
+    use tonic_types::{ErrorDetails, StatusExt};
+    let scene = Scene::with_long_leases().await;
+    let details = ErrorDetails::with_error_info("HELLO_LATE", "keywork.dev", []);
+    let slow = Status::with_error_details(Code::Unavailable, "no Hello within 10 s", details);
+    scene
+        .server
+        .script(|script| script.refuse_sessions.push_back(slow));
+    let running = scene.start(scene.builder());
+    scene
+        .server
+        .until("a session", |seen| seen.sessions == 1)
+        .await;
+    Ok(running.drain().await?)
+}

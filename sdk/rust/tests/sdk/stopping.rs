@@ -212,3 +212,25 @@ fn signal_this_process(name: &str) {
         .status();
     assert!(sent.is_ok_and(|status| status.success()));
 }
+
+#[tokio::test]
+async fn a_drain_while_the_session_opens_leaves_no_delivery_behind() -> Tested {
+    let scene = Scene::with_long_leases().await;
+    scene.submit(&["a", "b", "c", "d"]).await;
+    scene.open_gate();
+    let mut drained = 0;
+    for tries in 0..30 {
+        let running = scene.start(scene.builder().worker_id(format!("worker-{tries}")));
+        // Somewhere between the first packet and the first delivery.
+        for _ in 0..tries {
+            tokio::task::yield_now().await;
+        }
+        running.drain().await?;
+        drained += 1;
+    }
+    assert_eq!(drained, 30);
+    let seen = scene.server.seen();
+    let ended = seen.settled("complete").len() + seen.settled("release").len();
+    assert_eq!(seen.delivered.len(), ended, "every delivery was settled");
+    Ok(())
+}

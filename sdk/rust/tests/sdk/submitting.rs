@@ -116,7 +116,7 @@ async fn a_refusal_names_the_field_and_is_not_retried() -> Tested {
     };
     assert_eq!(
         (error.code(), error.reason()),
-        (Code::InvalidArgument, reasons::INVALID_ARGUMENT)
+        (Code::InvalidArgument, reasons::INVALID_FIELD)
     );
     assert_eq!(error.violations()[0].field, "key");
     assert!(!error.is_retryable() && error.has_no_side_effects());
@@ -137,7 +137,7 @@ async fn on_conflict_fail_makes_a_busy_key_an_error() -> Tested {
     };
     assert_eq!(
         (error.code(), error.reason()),
-        (Code::AlreadyExists, reasons::KEY_OUTSTANDING)
+        (Code::AlreadyExists, reasons::KEY_BUSY)
     );
     assert!(error.has_no_side_effects());
     Ok(())
@@ -362,5 +362,20 @@ async fn queues_can_be_looked_after() -> Tested {
         (error.code(), error.reason()),
         (Code::NotFound, reasons::QUEUE_NOT_FOUND)
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_call_can_be_made_from_a_task() -> Tested {
+    fn can_be_sent<T: Send>(_: &T) {}
+    let scene = Scene::with_long_leases().await;
+    let client = &scene.client;
+    can_be_sent(&client.submit(Submit::new("q", "a")));
+    can_be_sent(&client.submit_many([Submit::new("q", "a")]));
+    can_be_sent(&client.submit_batch([Submit::new("q", "a")]));
+    can_be_sent(&client.get_job("q", "a"));
+    can_be_sent(&client.list_queues(Page::default()));
+    can_be_sent(&client.list_dead_jobs("q", None, Page::default()));
+    can_be_sent(&client.pull(keywork_sdk::client::Pull::new("q")));
     Ok(())
 }

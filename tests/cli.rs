@@ -1,0 +1,419 @@
+//! The client commands, as a shell sees them, against a fake server.
+
+use std::{
+    io::Write,
+    process::{Child, Command, Output, Stdio},
+};
+
+use keywork_sdk::{
+    Submit,
+    testing::{FakeServer, SubmitFault},
+    worker::Worker,
+};
+use serde_json::Value;
+
+type Tested = Result<(), Box<dyn std::error::Error>>;
+
+fn keywork(server: &FakeServer, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keywork"));
+    command.args(args).env("KEYWORK_SERVER", server.endpoint());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs a command to its end, away from the test's own runtime.
+async fn run(server: &FakeServer, args: &[&str], stdin: &str) -> Output {
+    let mut child = keywork(server, args).spawn().expect("the binary starts");
+    let stdin = stdin.to_owned();
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut pipe = child.stdin.take().expect("stdin is piped");
+        // A command that ends without reading has its reasons.
+        let _ = pipe.write_all(stdin.as_bytes());
+        drop(pipe);
+        child.wait_with_output()
+    });
+    ended.await.expect("no panic").expect("the command ends")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("an exit code")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    let text = text(&output.stdout);
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a JSON line"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_submit_is_created_and_the_same_key_again_is_busy() -> Tested {
+    let server = FakeServer::start().await?;
+    let first = run(&server, &["submit", "q", "k", "--payload", "v1"], "").await;
+    assert_eq!(code(&first), 0, "{first:?}");
+    assert!(text(&first.stdout).starts_with("created q/k as "));
+    let second = run(&server, &["submit", "q", "k", "-"], "v2").await;
+    assert_eq!(code(&second), 3);
+    assert!(text(&second.stdout).starts_with("busy: q/k"), "{second:?}");
+    let job = server.outstanding("q", "k").ok_or("the job")?;
+    assert_eq!(job.payload.as_ref(), b"v1");
+    Ok(())
+}
+
+#[tokio::test]
+async fn json_has_the_names_of_the_proto() -> Tested {
+    let server = FakeServer::start().await?;
+    let args = [
+        "submit",
+        "q",
+        "k",
+        "--output",
+        "json",
+        "--attribute",
+        "a=b",
+        "--max-attempts",
+        "3",
+    ];
+    let created = &lines(&run(&server, &args, "").await)[0];
+    assert_eq!(created["outcome"], "CREATED");
+    assert_eq!(created["job"]["max_attempts"], 3);
+    let got = &lines(&run(&server, &["job", "get", "q", "k", "--output", "json"], "").await)[0];
+    assert_eq!(
+        (&got["key"], &got["state"], &got["attributes"]["a"]),
+        (&"k".into(), &"QUEUED".into(), &"b".into())
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_payload_comes_from_stdin_as_it_is() -> Tested {
+    let server = FakeServer::start().await?;
+    run(&server, &["submit", "q", "k", "-"], "line one\nline two\n").await;
+    let job = server.outstanding("q", "k").ok_or("the job")?;
+    assert_eq!(job.payload.as_ref(), b"line one\nline two\n");
+    Ok(())
+}
+
+#[tokio::test]
+async fn exit_codes_tell_what_kind_of_failure_it_is() -> Tested {
+    let server = FakeServer::start().await?;
+    let no_job = run(&server, &["job", "get", "q", "nothing"], "").await;
+    assert_eq!(code(&no_job), 4);
+    assert!(text(&no_job.stderr).starts_with("keywork: failed to get q/nothing"));
+    assert_eq!(
+        code(&run(&server, &["queue", "get", "nothing"], "").await),
+        4
+    );
+    assert_eq!(code(&run(&server, &["submit", "q", ""], "").await), 2);
+    assert_eq!(code(&run(&server, &["submit", "q"], "").await), 2);
+    run(&server, &["submit", "q", "k"], "").await;
+    assert_eq!(
+        code(&run(&server, &["submit", "q", "k", "--on-conflict", "fail"], "").await),
+        3
+    );
+    let away = [
+        "submit",
+        "q",
+        "k",
+        "--server",
+        "http://127.0.0.1:1",
+        "--timeout",
+        "200ms",
+    ];
+    assert_eq!(code(&run(&server, &away, "").await), 75);
+    Ok(())
+}
+
+#[tokio::test]
+async fn many_are_submitted_from_json_lines_and_a_bad_line_spoils_no_other() -> Tested {
+    let server = FakeServer::start().await?;
+    server.script(|script| script.submit_faults.push_back(SubmitFault::Broken));
+    let input = r#"
+{"key": "a", "payload": "text", "attributes": {"x": "y"}}
+{"key": "b", "payload_base64": "AAEC"}
+{"key": "a"}
+{"kee": "c"}
+{"key": ""}
+{"key": "d", "delay": "1h"}
+"#;
+    let output = run(
+        &server,
+        &["submit", "q", "--jsonl", "-", "--output", "json"],
+        input,
+    )
+    .await;
+    assert_eq!(code(&output), 5, "{output:?}");
+    let lines = lines(&output);
+    let of = |line: u64| {
+        lines
+            .iter()
+            .find(|value| value["line"] == line)
+            .cloned()
+            .unwrap_or_default()
+    };
+    assert_eq!(of(2)["outcome"], "CREATED");
+    assert_eq!(of(4)["outcome"], "ALREADY_OUTSTANDING");
+    assert!(of(5)["error"]["message"].is_string());
+    assert_eq!(of(6)["error"]["field"], "key");
+    let summary = &lines.last().ok_or("a summary")?["summary"];
+    assert_eq!(
+        (&summary["created"], &summary["busy"], &summary["failed"]),
+        (&3.into(), &1.into(), &2.into())
+    );
+    assert_eq!(
+        server.outstanding("q", "b").ok_or("b")?.payload.as_ref(),
+        [0, 1, 2]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn queues_are_made_changed_listed_and_deleted() -> Tested {
+    let server = FakeServer::start().await?;
+    let made = run(
+        &server,
+        &["queue", "create", "q", "--lease-duration", "30s"],
+        "",
+    )
+    .await;
+    assert_eq!(code(&made), 0, "{made:?}");
+    assert!(
+        text(&made.stdout).contains("lease duration  "),
+        "{}",
+        text(&made.stdout)
+    );
+    run(
+        &server,
+        &["queue", "update", "q", "--max-attempts", "3"],
+        "",
+    )
+    .await;
+    let got = &lines(&run(&server, &["queue", "get", "q", "--output", "json"], "").await)[0];
+    assert_eq!(
+        (
+            &got["config"]["lease_duration"],
+            &got["config"]["max_attempts"]
+        ),
+        (&"30s".into(), &3.into())
+    );
+    assert_eq!(code(&run(&server, &["queue", "pause", "q"], "").await), 0);
+    let listed = run(&server, &["queue", "list"], "").await;
+    assert!(text(&listed.stdout).contains("paused"));
+    run(&server, &["queue", "resume", "q"], "").await;
+    run(&server, &["submit", "q", "k"], "").await;
+    assert_eq!(code(&run(&server, &["queue", "delete", "q"], "").await), 1);
+    assert_eq!(
+        text(&run(&server, &["queue", "purge", "q"], "").await.stdout),
+        "ended 1 job of q\n"
+    );
+    assert_eq!(code(&run(&server, &["queue", "delete", "q"], "").await), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn dead_letters_are_listed_redriven_and_deleted() -> Tested {
+    let server = FakeServer::start().await?;
+    let client = server.client()?;
+    for key in ["a", "b"] {
+        client.submit(Submit::new("q", key).max_attempts(1)).await?;
+    }
+    let worker = Worker::builder(client, ["q"])
+        .build_fn(|_context, _job| async { Err("broken\nfor good".into()) });
+    let ended = async {
+        server
+            .until("both to die", |seen| seen.settled("retry").len() == 2)
+            .await;
+        worker.drain();
+    };
+    let (ran, ()) = tokio::join!(worker.run_until(Default::default()), ended);
+    ran?;
+    let listed = lines(&run(&server, &["dead", "list", "q", "--output", "json"], "").await);
+    assert_eq!(
+        (listed.len(), &listed[0]["reason"]),
+        (2, &"ATTEMPTS_EXHAUSTED".into())
+    );
+    let table = text(&run(&server, &["dead", "list", "q"], "").await.stdout);
+    assert_eq!(table.lines().count(), 3, "{table}");
+    let id = listed[0]["dead_id"].to_string();
+    let redriven = run(&server, &["dead", "redrive", "q", &id], "").await;
+    assert!(text(&redriven.stdout).contains("runs again"));
+    let deleted = run(&server, &["dead", "delete", "q", "--all"], "").await;
+    assert_eq!(text(&deleted.stdout), "deleted 1 dead letter of q\n");
+    Ok(())
+}
+
+/// A worker of the command line, which runs until it is told to stop.
+struct Working(Child);
+
+impl Working {
+    fn start(server: &FakeServer, args: &[&str], script: &str) -> Self {
+        let mut all = vec!["work", "q"];
+        all.extend(args);
+        all.extend(["--", "sh", "-c", script]);
+        Self(keywork(server, &all).spawn().expect("the binary starts"))
+    }
+
+    fn signal(&self, name: &str) {
+        let process = self.0.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &process]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+    }
+
+    async fn end(self) -> Output {
+        let ended = tokio::task::spawn_blocking(move || self.0.wait_with_output());
+        ended.await.expect("no panic").expect("the command ends")
+    }
+}
+
+#[tokio::test]
+async fn the_exit_code_of_a_command_says_how_its_job_ended() -> Tested {
+    let server = FakeServer::start().await?;
+    let client = server.client()?;
+    for key in ["done", "fail", "retry", "release"] {
+        client
+            .submit(
+                Submit::new("q", key)
+                    .payload(format!("payload of {key}"))
+                    .max_attempts(1),
+            )
+            .await?;
+    }
+    let script = r#"
+        read -r payload
+        [ "$payload" = "payload of $KEYWORK_KEY" ] || exit 99
+        [ "$KEYWORK_QUEUE $KEYWORK_ATTEMPT" = "q 1" ] && [ -n "$KEYWORK_FENCING_NUMBER" ] || exit 98
+        case "$KEYWORK_KEY" in
+            fail) echo "no use" >&2; exit 65 ;;
+            retry) echo "try later" >&2; exit 7 ;;
+            release) sleep 0.2; exit 75 ;;
+        esac
+    "#;
+    let working = Working::start(&server, &["--concurrency", "4"], script);
+    let seen = server
+        .until("all four", |seen| {
+            ["complete", "fail", "retry", "release"]
+                .iter()
+                .all(|how| !seen.settled(how).is_empty())
+        })
+        .await;
+    assert_eq!(seen.settled("complete"), ["done"]);
+    assert_eq!(seen.settled("fail"), ["fail"]);
+    assert_eq!(seen.settled("retry"), ["retry"]);
+    let error = |how: &str| {
+        let found = seen
+            .settlements
+            .iter()
+            .find(|settlement| settlement.outcome == how);
+        found
+            .map(|settlement| settlement.error.clone())
+            .unwrap_or_default()
+    };
+    assert_eq!(error("fail"), "exit code 65: no use");
+    assert_eq!(error("retry"), "exit code 7: try later");
+    working.signal("TERM");
+    assert_eq!(code(&working.end().await), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_signal_lets_the_running_command_end() -> Tested {
+    let server = FakeServer::start().await?;
+    server.client()?.submit(Submit::new("q", "k")).await?;
+    let working = Working::start(&server, &[], "sleep 1");
+    server
+        .until("the delivery", |seen| !seen.delivered.is_empty())
+        .await;
+    working.signal("INT");
+    assert_eq!(code(&working.end().await), 0);
+    assert_eq!(server.seen().settled("complete"), ["k"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_signal_stops_the_command_and_gives_its_job_back() -> Tested {
+    let server = FakeServer::start().await?;
+    server.client()?.submit(Submit::new("q", "k")).await?;
+    let working = Working::start(&server, &[], "sleep 600");
+    server
+        .until("the delivery", |seen| !seen.delivered.is_empty())
+        .await;
+    working.signal("TERM");
+    server.until("the drain", |seen| seen.drains == 1).await;
+    working.signal("TERM");
+    assert_eq!(code(&working.end().await), 1);
+    assert_eq!(server.seen().settled("release"), ["k"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lost_lease_stops_the_whole_process_group() -> Tested {
+    let server = FakeServer::start().await?;
+    let directory = tempfile::tempdir()?;
+    let pid = directory.path().join("pid");
+    server.client()?.submit(Submit::new("q", "k")).await?;
+    // It and its child both ignore SIGTERM.
+    let script = format!(
+        "trap '' TERM; sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait; wait",
+        pid.display()
+    );
+    let working = Working::start(&server, &["--kill-after", "100ms"], &script);
+    let child = wait_for_file(&pid).await;
+    server.client()?.purge_queue("q").await?;
+    wait_for_end(child.trim()).await;
+    working.signal("TERM");
+    assert_eq!(code(&working.end().await), 0);
+    assert!(
+        server.seen().settlements.is_empty(),
+        "its result is dropped"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_started_ends_the_worker_and_costs_no_attempt() -> Tested {
+    let server = FakeServer::start().await?;
+    server.client()?.submit(Submit::new("q", "k")).await?;
+    let output = run(&server, &["work", "q", "--", "/no/such/command"], "").await;
+    assert_eq!(code(&output), 1);
+    assert!(
+        text(&output.stderr).contains("failed to start /no/such/command"),
+        "{output:?}"
+    );
+    assert_eq!(server.outstanding("q", "k").map(|job| job.attempt), Some(1));
+    Ok(())
+}
+
+async fn wait_for_file(path: &std::path::Path) -> String {
+    polled("the file", || std::fs::read_to_string(path).ok()).await
+}
+
+/// A process has ended when it is gone or waits to be reaped.
+async fn wait_for_end(pid: &str) {
+    let stat = format!("/proc/{pid}/stat");
+    polled("the process's end", || {
+        match std::fs::read_to_string(&stat) {
+            Ok(stat) => stat.contains(") Z ").then_some(()),
+            Err(_) => Some(()),
+        }
+    })
+    .await;
+}
+
+/// For what rings no bell: looks again and again, but not for ever.
+async fn polled<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(10));
+    for _ in 0..2_000 {
+        ticks.tick().await;
+        if let Some(found) = look() {
+            return found;
+        }
+    }
+    panic!("waited in vain: {what}")
+}
