@@ -85,7 +85,10 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
             address: config.listen,
             source,
         })?;
-    let (embedded, options) = storage(&config).await?;
+    let (embedded, options) = tokio::select! {
+        storage = storage(&config) => storage?,
+        () = signals.cancelled() => return Ok(()),
+    };
     let outcome = serve_on(&config, listener, &options, signals).await;
     if let Some(embedded) = embedded {
         embedded
@@ -125,14 +128,22 @@ async fn serve_on(
     signals: CancellationToken,
 ) -> Result<(), ServeError> {
     let tasks = Tasks::default();
-    let nats = Nats::connect(options, config.names.clone(), &tasks).await?;
+    let connecting = Nats::connect(options, config.names.clone(), &tasks);
+    let nats = tokio::select! {
+        nats = connecting => nats?,
+        () = signals.cancelled() => return Ok(()),
+    };
     let engine_options = Options {
         replicas: config.replicas,
         make_queues: config.make_queues,
         token_secret: config.token_secret.clone(),
     };
     let patience = config.connect_within.max(LEADER_WITHIN);
-    let engine = start_engine(nats, engine_options, &tasks, patience).await?;
+    let starting = start_engine(nats, engine_options, &tasks, patience);
+    let engine = tokio::select! {
+        engine = starting => engine?,
+        () = signals.cancelled() => return Ok(()),
+    };
     let service = Service::new(engine.clone(), tasks.clone());
     let (health, health_service) = tonic_health::server::health_reporter();
     let reporting = report_health(health, engine.clone(), service.clone(), tasks.clone());
