@@ -83,7 +83,12 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
             address: config.listen,
             source,
         })?;
-    let (embedded, options) = storage(&config).await?;
+    // A store of many millions of jobs takes a while to load, and a NATS may be long in coming.
+    let started = tokio::select! {
+        started = storage(&config) => started?,
+        () = signals.cancelled() => return Ok(()),
+    };
+    let (embedded, options) = started;
     let outcome = serve_on(&config, listener, &options, signals).await;
     if let Some(embedded) = embedded {
         embedded
@@ -123,13 +128,10 @@ async fn serve_on(
     signals: CancellationToken,
 ) -> Result<(), ServeError> {
     let tasks = Tasks::default();
-    let nats = Nats::connect(options, config.names.clone(), &tasks).await?;
-    let engine_options = Options {
-        replicas: config.replicas,
-        make_queues: config.make_queues,
-        token_secret: config.token_secret.clone(),
+    let engine = tokio::select! {
+        engine = engine_on(config, options, &tasks) => engine?,
+        () = signals.cancelled() => return Ok(()),
     };
-    let engine = Engine::start(nats, engine_options, tasks.clone()).await?;
     let service = Service::new(engine.clone(), tasks.clone());
     let (health, health_service) = tonic_health::server::health_reporter();
     let reporting = report_health(health, engine.clone(), service.clone(), tasks.clone());
@@ -175,6 +177,20 @@ async fn serve_on(
     let abandoned = tasks.stop(left().max(TASKS_GRACE)).await;
     tracing::info!(abandoned, sessions = engine.open_sessions(), "stopped");
     outcome
+}
+
+async fn engine_on(
+    config: &Config,
+    options: &NatsOptions,
+    tasks: &Tasks,
+) -> Result<Engine, ServeError> {
+    let nats = Nats::connect(options, config.names.clone(), tasks).await?;
+    let engine_options = Options {
+        replicas: config.replicas,
+        make_queues: config.make_queues,
+        token_secret: config.token_secret.clone(),
+    };
+    Ok(Engine::start(nats, engine_options, tasks.clone()).await?)
 }
 
 async fn sessions_gone(engine: &Engine, within: Duration) {
