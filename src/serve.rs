@@ -33,7 +33,7 @@ const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AT_HEALTH_EVERY: Duration = Duration::from_millis(250);
-/// How long a NATS cluster that was just started may take to elect its leaders.
+/// How long a cluster of NATS that has just started may take to choose its leaders.
 const LEADER_WITHIN: Duration = Duration::from_secs(20);
 /// How long the tasks have to end once nothing is served any more.
 const TASKS_GRACE: Duration = Duration::from_secs(2);
@@ -85,10 +85,12 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
             address: config.listen,
             source,
         })?;
-    let (embedded, options) = tokio::select! {
-        storage = storage(&config) => storage?,
+    // A store of many millions of jobs takes a while to load, and a NATS may be long in coming.
+    let started = tokio::select! {
+        started = storage(&config) => started?,
         () = signals.cancelled() => return Ok(()),
     };
+    let (embedded, options) = started;
     let outcome = serve_on(&config, listener, &options, signals).await;
     if let Some(embedded) = embedded {
         embedded
@@ -128,20 +130,8 @@ async fn serve_on(
     signals: CancellationToken,
 ) -> Result<(), ServeError> {
     let tasks = Tasks::default();
-    let connecting = Nats::connect(options, config.names.clone(), &tasks);
-    let nats = tokio::select! {
-        nats = connecting => nats?,
-        () = signals.cancelled() => return Ok(()),
-    };
-    let engine_options = Options {
-        replicas: config.replicas,
-        make_queues: config.make_queues,
-        token_secret: config.token_secret.clone(),
-    };
-    let patience = config.connect_within.max(LEADER_WITHIN);
-    let starting = start_engine(nats, engine_options, &tasks, patience);
     let engine = tokio::select! {
-        engine = starting => engine?,
+        engine = engine_on(config, options, &tasks) => engine?,
         () = signals.cancelled() => return Ok(()),
     };
     let service = Service::new(engine.clone(), tasks.clone());
@@ -191,21 +181,25 @@ async fn serve_on(
     outcome
 }
 
-/// Starts the engine, trying again while NATS is reached and answers nothing yet.
-async fn start_engine(
-    nats: Nats,
-    options: Options,
+async fn engine_on(
+    config: &Config,
+    options: &NatsOptions,
     tasks: &Tasks,
-    patience: Duration,
-) -> Result<Engine, StartError> {
-    let until = Instant::now() + patience;
+) -> Result<Engine, ServeError> {
+    let nats = Nats::connect(options, config.names.clone(), tasks).await?;
+    let engine_options = Options {
+        replicas: config.replicas,
+        make_queues: config.make_queues,
+        token_secret: config.token_secret.clone(),
+    };
+    let until = Instant::now() + config.connect_within.max(LEADER_WITHIN);
     loop {
-        match Engine::start(nats.clone(), options.clone(), tasks.clone()).await {
+        match Engine::start(nats.clone(), engine_options.clone(), tasks.clone()).await {
             Err(StartError::Settings(ApiError::Failed(why))) if Instant::now() < until => {
                 tracing::info!(%why, "waiting for a JetStream leader");
                 sleep(LOOK_AT_HEALTH_EVERY).await;
             }
-            started => return started,
+            started => return Ok(started?),
         }
     }
 }
