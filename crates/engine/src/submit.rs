@@ -2,11 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use futures::{
-    StreamExt,
-    future::{BoxFuture, join_all},
-    stream::FuturesUnordered,
-};
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use keywork_jetstream::{ApiError, Completions, Failure, Reply, Stored, api::Published, clock};
 use keywork_model::{Job, JobId, Mark, QueueName, Submission, Violation, decide};
 use tokio::time::{Duration, Instant, sleep};
@@ -106,9 +102,22 @@ impl Engine {
 pub struct Submits {
     engine: Engine,
     completions: Completions<(u64, Offer)>,
-    slow: FuturesUnordered<BoxFuture<'static, Vec<(u64, Concluded)>>>,
-    /// How many offers those are.
+    slow: FuturesUnordered<BoxFuture<'static, Slow>>,
+    /// How many offers those are, and the crowds.
     slow_offers: usize,
+    /// Offers that wait for the next look at their busy key, while one is under way.
+    crowds: HashMap<BusyKey, Vec<(u64, Offer)>>,
+}
+
+/// A stream's making and a subject in it.
+type BusyKey = (u64, String);
+
+/// What takes longer than one answer of JetStream's.
+enum Slow {
+    /// One offer ended.
+    Ended(u64, Concluded),
+    /// The look at a busy key: what holds it, if anything was found.
+    Looked(BusyKey, Vec<(u64, Offer)>, Option<Box<JobView>>),
 }
 
 impl std::fmt::Debug for Submits {
@@ -128,6 +137,7 @@ impl Submits {
             completions,
             slow: FuturesUnordered::new(),
             slow_offers: 0,
+            crowds: HashMap::new(),
         }
     }
 
@@ -151,9 +161,7 @@ impl Submits {
         let open = self.engine.open_already(name).filter(|queue| !queue.full());
         let Some(queue) = open else {
             let (engine, name) = (self.engine.clone(), name.clone());
-            self.go_slow(1, async move {
-                vec![(id, engine.submit(&name, submission, on_conflict).await)]
-            });
+            self.go_slow(async move { (id, engine.submit(&name, submission, on_conflict).await) });
             return Ok(());
         };
         let offer = prepare(&queue, submission, on_conflict)?;
@@ -173,9 +181,15 @@ impl Submits {
                         return answers;
                     }
                 }
-                Some(answers) = self.slow.next(), if !self.slow.is_empty() => {
+                Some(slow) = self.slow.next(), if !self.slow.is_empty() => {
+                    let answers = match slow {
+                        Slow::Ended(id, answer) => vec![(id, answer)],
+                        Slow::Looked(key, offers, found) => self.looked(key, offers, found),
+                    };
                     self.slow_offers -= answers.len();
-                    return answers;
+                    if !answers.is_empty() {
+                        return answers;
+                    }
                 }
             }
         }
@@ -183,13 +197,13 @@ impl Submits {
 
     fn take(&mut self, replies: Vec<((u64, Offer), Reply)>) -> Vec<(u64, Concluded)> {
         let mut answers = Vec::with_capacity(replies.len());
-        let mut busy: HashMap<(*const Queue, String), Vec<(u64, Offer)>> = HashMap::new();
+        let mut busy: HashMap<BusyKey, Vec<(u64, Offer)>> = HashMap::new();
         for ((id, offer), reply) in replies {
             let engine = self.engine.clone();
             match reply.published() {
                 Published::Stored(_) => answers.push((id, Ok(offer.created()))),
                 Published::KeyBusy => {
-                    let key = (Arc::as_ptr(&offer.queue), offer.subject.clone());
+                    let key = (offer.queue.jobs.incarnation(), offer.subject.clone());
                     busy.entry(key).or_default().push((id, offer));
                 }
                 published @ (Published::Duplicate(_)
@@ -197,25 +211,62 @@ impl Submits {
                 | Published::WrongLast(_)
                 | Published::InFlight
                 | Published::Refused(_)
-                | Published::Failed(_)) => self.go_slow(1, async move {
-                    vec![(id, conclude(&engine, offer, published).await)]
-                }),
+                | Published::Failed(_)) => {
+                    self.go_slow(async move { (id, conclude(&engine, offer, published).await) });
+                }
             }
         }
-        for offers in busy.into_values() {
-            let engine = self.engine.clone();
-            self.go_slow(offers.len(), conclude_busy(engine, offers));
+        for (key, offers) in busy {
+            self.slow_offers += offers.len();
+            match self.crowds.get_mut(&key) {
+                Some(crowd) => crowd.extend(offers),
+                None => self.look(key, offers),
+            }
         }
         answers
     }
 
-    fn go_slow(
+    fn go_slow(&mut self, future: impl Future<Output = (u64, Concluded)> + Send + 'static) {
+        self.slow_offers += 1;
+        self.slow.push(Box::pin(async move {
+            let (id, answer) = future.await;
+            Slow::Ended(id, answer)
+        }));
+    }
+
+    /// Looks at what holds a key, for all these offers at once. Those that find it busy meanwhile gather
+    /// for the next look, for this one may have been too early for them.
+    fn look(&mut self, key: BusyKey, offers: Vec<(u64, Offer)>) {
+        self.crowds.insert(key.clone(), Vec::new());
+        self.slow.push(Box::pin(async move {
+            let found = match offers.first() {
+                Some((_, offer)) => occupant(offer).await,
+                None => Ok(None),
+            };
+            Slow::Looked(key, offers, found.ok().flatten().map(Box::new))
+        }));
+    }
+
+    /// Answers the offers that a look was for. Where it found nothing or failed, each goes on by itself.
+    fn looked(
         &mut self,
-        offers: usize,
-        future: impl Future<Output = Vec<(u64, Concluded)>> + Send + 'static,
-    ) {
-        self.slow_offers += offers;
-        self.slow.push(Box::pin(future));
+        key: BusyKey,
+        offers: Vec<(u64, Offer)>,
+        found: Option<Box<JobView>>,
+    ) -> Vec<(u64, Concluded)> {
+        if let Some(crowd) = self.crowds.remove(&key).filter(|crowd| !crowd.is_empty()) {
+            self.look(key, crowd);
+        }
+        if let Some(view) = found {
+            let answer = |(id, offer): (u64, Offer)| (id, offer.busy((*view).clone()));
+            return offers.into_iter().map(answer).collect();
+        }
+        self.slow_offers -= offers.len();
+        for (id, offer) in offers {
+            let engine = self.engine.clone();
+            self.go_slow(async move { (id, conclude(&engine, offer, Published::KeyBusy).await) });
+        }
+        Vec::new()
     }
 }
 
@@ -324,22 +375,6 @@ async fn conclude(engine: &Engine, offer: Offer, mut published: Published) -> Co
         pause = (pause * 2).min(Duration::from_millis(250));
         published = offer.publish().await;
     }
-}
-
-/// Concludes offers that found the same key busy, with one look at what holds it: the look comes after all of
-/// them were refused. Where it finds nothing or fails, each goes on by itself.
-async fn conclude_busy(engine: Engine, offers: Vec<(u64, Offer)>) -> Vec<(u64, Concluded)> {
-    let found = match offers.first() {
-        Some((_, offer)) => occupant(offer).await,
-        None => Ok(None),
-    };
-    if let Ok(Some(view)) = found {
-        let answer = |(id, offer): (u64, Offer)| (id, offer.busy(view.clone()));
-        return offers.into_iter().map(answer).collect();
-    }
-    let engine = &engine;
-    let each = |(id, offer)| async move { (id, conclude(engine, offer, Published::KeyBusy).await) };
-    join_all(offers.into_iter().map(each)).await
 }
 
 async fn gone(queue: &Queue) -> bool {
