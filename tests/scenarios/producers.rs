@@ -1,7 +1,7 @@
 //! What producers are promised (laws 5, 6, 8 and 9).
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs,
     time::Duration,
 };
@@ -707,7 +707,7 @@ async fn odd_attributes_come_through_as_they_are() {
         "%0A",
         "\u{85}\u{7f}",
     ];
-    let attributes: HashMap<_, _> = odd
+    let attributes: BTreeMap<_, _> = odd
         .iter()
         .map(|text| (format!("n{text}"), (*text).to_owned()))
         .collect();
@@ -1426,7 +1426,7 @@ fn keywork_now() -> Duration {
         .expect("a time after 1970")
 }
 
-fn many_attributes(count: usize) -> HashMap<String, String> {
+fn many_attributes(count: usize) -> BTreeMap<String, String> {
     (0..count)
         .map(|n| (format!("name-{n}"), String::new()))
         .collect()
