@@ -14,6 +14,7 @@ use tokio::{
 use crate::{
     engine::Engine,
     error::OpenError,
+    lease::Granted,
     session::{
         GoAway, GoAwayReason, Hello, Input, OpenedSession, Output, Served, Session, SessionEnd,
         SessionEvent, SettleItem, SettleResult, Terms, Welcome,
@@ -262,9 +263,20 @@ impl Task {
 
     fn on_event(&mut self, event: SessionEvent) {
         match event {
+            // Chosen before the session left its queues, and told after it said that nothing more comes.
+            SessionEvent::Deliver(granted) if self.draining => self.refuse(granted),
             SessionEvent::Deliver(granted) => self.outbox.deliver(granted),
             SessionEvent::Lost(lost) => self.outbox.lost(lost),
             SessionEvent::GoAway(away) => self.send_away(away),
+        }
+    }
+
+    /// Gives back what the worker was never told of.
+    fn refuse(&self, granted: Vec<Granted>) {
+        for granted in granted {
+            if let Some(queue) = self.engine.open_already(&granted.queue) {
+                self.engine.hand_back(&queue, vec![granted.sequence]);
+            }
         }
     }
 
@@ -278,11 +290,11 @@ impl Task {
 
     /// Leaves all queues; what was given before is sent before it is said that nothing more comes.
     fn drain(&mut self) {
-        self.draining = true;
         self.session.leave();
         while let Ok(event) = self.events.try_recv() {
             self.on_event(event);
         }
+        self.draining = true;
         self.outbox.drained();
     }
 
@@ -354,11 +366,8 @@ impl Task {
                 self.outbox.deliver(granted);
             }
         }
-        for granted in self.outbox.unsent() {
-            if let Some(queue) = self.engine.open_already(&granted.queue) {
-                self.engine.hand_back(&queue, vec![granted.sequence]);
-            }
-        }
+        let unsent = self.outbox.unsent();
+        self.refuse(unsent);
         match end {
             SessionEnd::NotReading => self.engine.hand_back_all(&self.session),
             SessionEnd::Closed | SessionEnd::Silent | SessionEnd::SentAway(_) => {
