@@ -76,6 +76,16 @@ fn to_hello(hello: proto::Hello) -> Result<Hello, Violation> {
     if hello.protocol_version > 1 {
         return Err(Violation::new("protocol_version", "must be 1"));
     }
+    for (field, text) in [
+        ("sdk_name", &hello.sdk_name),
+        ("sdk_version", &hello.sdk_version),
+    ] {
+        let limit = limits::SDK_BYTES;
+        if text.len() > limit {
+            let problem = format!("has {} bytes; the limit is {limit}", text.len());
+            return Err(Violation::new(field, problem));
+        }
+    }
     let (has, limit) = (hello.queues.len(), limits::SESSION_QUEUES);
     if !(1..=limit).contains(&has) {
         let problem = format!("has {has} entries; the limits are 1 and {limit}");
