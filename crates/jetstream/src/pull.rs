@@ -22,10 +22,11 @@ use crate::{
 
 /// How often [`QueuePulls::tick`] should be called.
 pub const TICK: Duration = Duration::from_millis(200);
-/// How long a pull waits at JetStream.
-const EXPIRES: Duration = Duration::from_secs(5);
+/// How long a pull waits at JetStream. A pull that was sent while the consumer had no leader is lost without a
+/// word, and nothing is asked for in its place until it counts as over: so not for long.
+const EXPIRES: Duration = Duration::from_secs(2);
 /// When a pull of which nothing was heard counts as over.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(7);
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3);
 const CHUNK: usize = 512;
 
 /// One delivery.
