@@ -32,6 +32,8 @@ pub(crate) struct Queue {
     pub(crate) wake: Notify,
     /// Asks the dispatcher to draw a redelivery although no session is there to take a job.
     pub(crate) chase: AtomicBool,
+    /// Whether jobs wait that could be had at once, as far as the dispatcher knows.
+    waits: AtomicBool,
     /// Ends what runs for this queue.
     pub(crate) stop: CancellationToken,
     pub(crate) opened: Instant,
@@ -63,6 +65,7 @@ impl Queue {
             guard: Mutex::new(Guard::new(info)),
             wake: Notify::new(),
             chase: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
             stop,
             opened: Instant::now(),
             known: RwLock::new(Known::of(info)),
@@ -137,7 +140,7 @@ impl Queue {
                 .collect()
         };
         for lease in ended {
-            engine.give_back_place(lease.session);
+            engine.give_back_place(self, lease.session);
         }
     }
 
@@ -157,7 +160,23 @@ impl Queue {
                 };
                 drop(session.tell(SessionEvent::Lost(vec![lost])));
             }
-            engine.give_back_place(lease.session);
+            engine.give_back_place(self, lease.session);
+        }
+    }
+
+    /// Whether jobs wait that could be had at once.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Takes in whether jobs wait. Where that is news, sessions share their places otherwise.
+    pub(crate) fn learn_waits(&self, waits: bool) {
+        if self.waits.swap(waits, Ordering::Relaxed) == waits {
+            return;
+        }
+        let sessions = self.state.lock().roster.shared();
+        for session in sessions {
+            session.refresh();
         }
     }
 

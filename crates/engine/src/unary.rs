@@ -98,7 +98,7 @@ impl Engine {
                 .state
                 .lock()
                 .roster
-                .add(Arc::clone(&session), 1.0);
+                .add(Arc::clone(&session), 0);
             served.queue.wake.notify_one();
         }
         let mut granted = match timeout_at(until, pull.events.recv()).await {
