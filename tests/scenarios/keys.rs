@@ -21,7 +21,7 @@ use keywork::proto::{
     lease_request::Message as Up, lease_response::Message as Down, settlement::Outcome,
 };
 use keywork_testkit::{KeyworkServer, eventually, eventually_some};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::support::{
     Client, SHORT_LEASE, SOON, Session, ack, admin, beat, client, cluster_with_two_servers,
@@ -523,7 +523,9 @@ async fn law_2_a_pause_stops_deliveries_and_nothing_else() {
     );
     let mut keys = HashSet::new();
     while keys.len() < 2 {
-        for delivery in session.deliveries().await {
+        session.beat(&[]).await;
+        let arrived = timeout(Duration::from_millis(300), session.deliveries()).await;
+        for delivery in arrived.unwrap_or_default() {
             keys.insert(delivery.job.expect("a job").key);
             let settled = session.settle(&delivery.lease_token, complete()).await;
             assert_eq!(settled, SettlementOutcome::Settled);
