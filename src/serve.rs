@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use keywork_engine::{Engine, Options, StartError};
 use keywork_jetstream::{
-    ConnectError, Nats, NatsOptions,
+    ApiError, ConnectError, Nats, NatsOptions,
     tasks::{Fate, Tasks},
 };
 use tokio::{
@@ -33,6 +33,8 @@ const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AT_HEALTH_EVERY: Duration = Duration::from_millis(250);
+/// How long a cluster of NATS that has just started may take to choose its leaders.
+const LEADER_WITHIN: Duration = Duration::from_secs(20);
 /// How long the tasks have to end once nothing is served any more.
 const TASKS_GRACE: Duration = Duration::from_secs(2);
 
@@ -83,7 +85,12 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
             address: config.listen,
             source,
         })?;
-    let (embedded, options) = storage(&config).await?;
+    // A store of many millions of jobs takes a while to load, and a NATS may be long in coming.
+    let started = tokio::select! {
+        started = storage(&config) => started?,
+        () = signals.cancelled() => return Ok(()),
+    };
+    let (embedded, options) = started;
     let outcome = serve_on(&config, listener, &options, signals).await;
     if let Some(embedded) = embedded {
         embedded
@@ -123,13 +130,10 @@ async fn serve_on(
     signals: CancellationToken,
 ) -> Result<(), ServeError> {
     let tasks = Tasks::default();
-    let nats = Nats::connect(options, config.names.clone(), &tasks).await?;
-    let engine_options = Options {
-        replicas: config.replicas,
-        make_queues: config.make_queues,
-        token_secret: config.token_secret.clone(),
+    let engine = tokio::select! {
+        engine = engine_on(config, options, &tasks) => engine?,
+        () = signals.cancelled() => return Ok(()),
     };
-    let engine = Engine::start(nats, engine_options, tasks.clone()).await?;
     let service = Service::new(engine.clone(), tasks.clone());
     let (health, health_service) = tonic_health::server::health_reporter();
     let reporting = report_health(health, engine.clone(), service.clone(), tasks.clone());
@@ -175,6 +179,29 @@ async fn serve_on(
     let abandoned = tasks.stop(left().max(TASKS_GRACE)).await;
     tracing::info!(abandoned, sessions = engine.open_sessions(), "stopped");
     outcome
+}
+
+async fn engine_on(
+    config: &Config,
+    options: &NatsOptions,
+    tasks: &Tasks,
+) -> Result<Engine, ServeError> {
+    let nats = Nats::connect(options, config.names.clone(), tasks).await?;
+    let engine_options = Options {
+        replicas: config.replicas,
+        make_queues: config.make_queues,
+        token_secret: config.token_secret.clone(),
+    };
+    let until = Instant::now() + config.connect_within.max(LEADER_WITHIN);
+    loop {
+        match Engine::start(nats.clone(), engine_options.clone(), tasks.clone()).await {
+            Err(StartError::Settings(ApiError::Failed(why))) if Instant::now() < until => {
+                tracing::info!(%why, "waiting for a JetStream leader");
+                sleep(LOOK_AT_HEALTH_EVERY).await;
+            }
+            started => return Ok(started?),
+        }
+    }
 }
 
 async fn sessions_gone(engine: &Engine, within: Duration) {

@@ -1,12 +1,14 @@
 //! `Lease`: a worker session. Two loops in one task: one reads what the worker sends and never waits for
 //! NATS, the other sends what the session says.
 
-use futures::StreamExt;
+use std::time::Duration;
+
+use futures::{StreamExt, future::ready, stream};
 use keywork_engine::{Hello, Input, OpenedSession, Output, Welcome};
 use keywork_jetstream::{clock, tasks::Fate};
 use keywork_model::{QueueName, Violation, limits};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     time::{Instant, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
@@ -21,29 +23,40 @@ use crate::{
 
 type Sender = mpsc::Sender<Result<proto::LeaseResponse, Status>>;
 
+/// How long a worker has to take what its session said before it ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 impl Service {
     pub(super) fn lease_streaming(
         &self,
         inbound: Streaming<proto::LeaseRequest>,
     ) -> Answers<proto::LeaseResponse> {
         let (tx, rx) = mpsc::channel(2);
+        // The last word goes beside the channel: a worker that does not read leaves no room in it.
+        let (last, end) = oneshot::channel();
         self.tasks.start(
             "lease-stream",
             Fate::OneCaller,
-            run(self.clone(), inbound, tx),
+            run(self.clone(), inbound, tx, last),
         );
-        ReceiverStream::new(rx).boxed()
+        let end = stream::once(end).filter_map(|last| ready(last.ok().map(Err)));
+        ReceiverStream::new(rx).chain(end).boxed()
     }
 }
 
-async fn run(service: Service, mut inbound: Streaming<proto::LeaseRequest>, tx: Sender) {
+async fn run(
+    service: Service,
+    mut inbound: Streaming<proto::LeaseRequest>,
+    tx: Sender,
+    last: oneshot::Sender<Status>,
+) {
     let ended = match open(&service, &mut inbound).await {
         Ok(session) => converse(session, inbound, &tx).await,
         Err(problem) => Some(problem),
     };
     if let Some(problem) = ended {
         // Whoever hung up does not hear it.
-        drop(tx.send(Err(problem.into())).await);
+        drop(last.send(problem.into()));
     }
 }
 
@@ -75,6 +88,16 @@ async fn open(
 fn to_hello(hello: proto::Hello) -> Result<Hello, Violation> {
     if hello.protocol_version > 1 {
         return Err(Violation::new("protocol_version", "must be 1"));
+    }
+    for (field, text) in [
+        ("sdk_name", &hello.sdk_name),
+        ("sdk_version", &hello.sdk_version),
+    ] {
+        let limit = limits::SDK_BYTES;
+        if text.len() > limit {
+            let problem = format!("has {} bytes; the limit is {limit}", text.len());
+            return Err(Violation::new(field, problem));
+        }
     }
     let (has, limit) = (hello.queues.len(), limits::SESSION_QUEUES);
     if !(1..=limit).contains(&has) {
@@ -141,18 +164,23 @@ async fn converse(
     } = session;
     let reading = read(inbound, inputs);
     let writing = write(welcome, outputs, tx);
-    tokio::pin!(reading, writing);
-    let wrong = tokio::select! {
-        () = &mut writing => None,
-        wrong = &mut reading => {
-            // The worker has said all. The session ends, and what it still says is sent.
-            writing.await;
-            wrong
+    tokio::pin!(reading, writing, end);
+    let (mut wrong, mut said_all, mut unheard) = (None, false, false);
+    let ended = loop {
+        tokio::select! {
+            ended = &mut end => break ended.ok(),
+            // The worker has said all: the session ends once it has answered that.
+            violation = &mut reading, if !said_all => (wrong, said_all) = (violation, true),
+            () = &mut writing, if !unheard => unheard = true,
         }
     };
+    if !unheard {
+        // What the session said last: a worker that reads takes it at once.
+        drop(timeout(LAST_WORDS, writing).await);
+    }
     match wrong {
         Some(violation) => Some(violation.into()),
-        None => end.await.ok().and_then(errors::of_session_end),
+        None => ended.and_then(errors::of_session_end),
     }
 }
 

@@ -1,5 +1,10 @@
 //! Keys that must not stick (laws 1, 2 and 7).
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of the messages of a session, a test picks the one that it waits for"
+)]
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{
@@ -16,7 +21,7 @@ use keywork::proto::{
     lease_request::Message as Up, lease_response::Message as Down, settlement::Outcome,
 };
 use keywork_testkit::{KeyworkServer, eventually, eventually_some};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::support::{
     Client, SHORT_LEASE, SOON, Session, ack, admin, beat, client, cluster_with_two_servers,
@@ -381,6 +386,51 @@ async fn law_2_a_purge_tells_the_holders_and_leaves_no_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn law_2_a_purge_ends_also_the_jobs_that_are_being_retried_at_that_moment() {
+    let (nats, a) = one_server().await;
+    let b = server_on(&nats.url()).await;
+    make_queue(&a, "q", proto::QueueConfig::default()).await;
+    let (at_a, mut admin) = (client(&a).await, admin(&b).await);
+    for round in 0..10 {
+        let mut submitting = at_a.clone();
+        for key in 0..8 {
+            let many_attempts = proto::SubmitRequest {
+                max_attempts: 1_000,
+                ..submit("q", &format!("key-{key}"), "payload")
+            };
+            let (outcome, job) = offer(&mut submitting, many_attempts).await;
+            assert_eq!(outcome, SubmitOutcome::Created, "in round {round}: {job:?}");
+        }
+        let stop = AtomicBool::new(false);
+        let retrying = join_all((0..4).map(|_| async {
+            let mut client = at_a.clone();
+            while !stop.load(Ordering::Relaxed) {
+                if let Some(leased) = pull(&mut client, "q", Duration::from_millis(50)).await {
+                    ack(
+                        &mut client,
+                        &leased.lease_token,
+                        retry_after(Duration::ZERO),
+                    )
+                    .await;
+                }
+            }
+        }));
+        let purging = async {
+            // In the midst of it.
+            sleep(Duration::from_millis(50 + 7 * round)).await;
+            let request = proto::PurgeQueueRequest { name: "q".into() };
+            admin.purge_queue(request).await.expect("a purge");
+            let request = proto::GetQueueRequest { name: "q".into() };
+            let queue = admin.get_queue(request).await.expect("a queue");
+            let stats = queue.into_inner().queue.and_then(|q| q.stats);
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(stats.expect("counts").outstanding, 0, "in round {round}");
+        };
+        tokio::join!(retrying, purging);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn law_2_a_delete_tells_the_holders_and_leaves_no_key() {
     let (nats, a) = one_server().await;
     let b = server_on(&nats.url()).await;
@@ -473,7 +523,9 @@ async fn law_2_a_pause_stops_deliveries_and_nothing_else() {
     );
     let mut keys = HashSet::new();
     while keys.len() < 2 {
-        for delivery in session.deliveries().await {
+        session.beat(&[]).await;
+        let arrived = timeout(Duration::from_millis(300), session.deliveries()).await;
+        for delivery in arrived.unwrap_or_default() {
             keys.insert(delivery.job.expect("a job").key);
             let settled = session.settle(&delivery.lease_token, complete()).await;
             assert_eq!(settled, SettlementOutcome::Settled);

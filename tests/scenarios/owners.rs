@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::support::{
-    Client, Ledger, SHORT_LEASE, SOON, Session, Worker, ack, ack_all, admin, beat_all, client,
+    Careful, Client, Ledger, SHORT_LEASE, SOON, Session, ack, ack_all, admin, beat_all, client,
     cluster_with_two_servers, complete, create, create_all, dead, fail, hello, job, key_of, keys,
     make_queue, offer, one_server, pull, release, retry, retry_after, server_on, settlement,
     short_lease, submit, unwire, wire,
@@ -366,7 +366,7 @@ async fn law_4_no_lease_is_lost_when_the_lease_duration_changes() {
     let workers: Vec<_> = [(&a, "w-a"), (&b, "w-b"), (&a, "w-c")]
         .into_iter()
         .map(|(server, name)| {
-            let worker = Worker {
+            let worker = Careful {
                 name: name.into(),
                 queue: QUEUE.into(),
                 endpoints: vec![server.endpoint()],

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::support::{
-    Client, Ledger, SHORT_LEASE, SOON, Session, Worker, ack, admin, client,
+    Careful, Client, Ledger, SHORT_LEASE, SOON, Session, ack, admin, client,
     cluster_with_two_servers, complete, create, create_all, dead, fail, hello, job, key_of, keys,
     make_queue, offer, one_server, pull, release, retry_after, server_on, settlement, short_lease,
     submit, unwire, wire,
@@ -600,7 +600,7 @@ async fn law_5_nothing_accepted_is_lost_over_kills_of_everything() {
     let ledger = Arc::new(Ledger::default());
     let endpoints = [a.endpoint(), b.endpoint()];
     let worker = |name: &str| {
-        let worker = Worker {
+        let worker = Careful {
             name: name.into(),
             queue: QUEUE.into(),
             endpoints: endpoints.to_vec(),

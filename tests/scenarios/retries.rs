@@ -1,5 +1,10 @@
 //! Attempts, waits between them, and dead letters (laws 2 and 4).
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of the messages of a session, a test picks the one that it waits for"
+)]
+
 use std::{collections::HashSet, time::Duration};
 
 use futures::future::join_all;

@@ -11,6 +11,7 @@ use crate::{
     error::OpenError,
     lease::LostReason,
     peers::{self, PeerMessage},
+    queue::Queue,
 };
 
 /// How an administrative call fails.
@@ -50,6 +51,12 @@ impl From<QueueError> for AdminError {
         }
     }
 }
+
+/// How often a purge goes after jobs that were stored anew while it ran. One that slips through each
+/// time would have to be retried as often within that moment.
+const PURGE_AGAIN: usize = 100;
+/// How many new jobs a purge looks through for one that was stored anew: more may come for ever.
+const MOST_NEW: usize = 1_000;
 
 /// A queue as people are shown it.
 #[derive(Debug)]
@@ -188,8 +195,16 @@ impl Engine {
     /// [`OpenError::Unknown`] when it is not there.
     pub async fn purge_queue(&self, name: &QueueName) -> Result<u64, AdminError> {
         let queue = self.open_existing(name).await?;
-        let up_to = queue.jobs.info().await?.last_sequence;
-        let purged = queue.purge(up_to).await?;
+        let mut up_to = queue.jobs.info().await?.last_sequence;
+        let mut purged = queue.purge(up_to).await?;
+        // A job that was stored anew at that very moment has a sequence beyond.
+        for _ in 0..PURGE_AGAIN {
+            if !queue.moved_beyond(up_to).await? {
+                break;
+            }
+            up_to = queue.jobs.info().await?.last_sequence;
+            purged += queue.purge(up_to).await?;
+        }
         let lost = queue
             .state
             .lock()
@@ -212,5 +227,23 @@ impl Engine {
             },
         )
         .await;
+    }
+}
+
+impl Queue {
+    /// Whether a job that was stored anew lies beyond a sequence. It may move on while this looks, and
+    /// only ever ahead, so this looks up to the end.
+    async fn moved_beyond(&self, sequence: u64) -> Result<bool, ApiError> {
+        let mut from = sequence + 1;
+        for _ in 0..MOST_NEW {
+            let Some(stored) = self.jobs.read_from(from).await? else {
+                return Ok(false);
+            };
+            if stored.from.is_some() {
+                return Ok(true);
+            }
+            from = stored.sequence + 1;
+        }
+        Ok(false)
     }
 }

@@ -175,7 +175,7 @@ impl Engine {
             phase: Phase::Held,
         };
         queue.state.lock().leases.insert(facts.sequence, lease);
-        session.take_resumed();
+        session.take_resumed(queue);
         Ok(left)
     }
 
@@ -188,9 +188,9 @@ impl Engine {
             .collect();
         self.supersede(&session.worker, session.id, session.opened_at, &held);
         self.admit(session);
-        for served in &session.queues {
+        for (at, served) in session.queues.iter().enumerate() {
             let mut state = served.queue.state.lock();
-            state.roster.add(Arc::clone(session), served.share);
+            state.roster.add(Arc::clone(session), at);
             drop(state);
             served.queue.wake.notify_one();
         }
@@ -278,8 +278,8 @@ impl Queue {
             lease.worker = session.worker.clone();
             (std::mem::replace(&mut lease.session, session.id), left)
         };
-        session.take_resumed();
-        engine.give_back_place(before);
+        session.take_resumed(self);
+        engine.give_back_place(self, before);
         Ok(Some(left))
     }
 }

@@ -31,7 +31,7 @@ pub struct Redriven {
 }
 
 impl Engine {
-    /// Dead letters from a sequence on, of one key where it is given.
+    /// Dead letters from a sequence on, of one key where it is given: as many as one message takes.
     ///
     /// # Errors
     /// What failed.
@@ -78,11 +78,7 @@ impl Engine {
         most: usize,
     ) -> Result<Vec<Redriven>, OpenError> {
         let which = if which.is_empty() {
-            let page = self.dead(queue, 1, most, None).await?;
-            page.letters
-                .into_iter()
-                .map(|letter| letter.sequence)
-                .collect()
+            self.oldest_dead(queue, most).await?
         } else {
             which
         };
@@ -92,6 +88,16 @@ impl Engine {
             results.push(Redriven { sequence, result });
         }
         Ok(results)
+    }
+
+    async fn oldest_dead(&self, queue: &QueueName, most: usize) -> Result<Vec<u64>, OpenError> {
+        let (mut oldest, mut next) = (Vec::new(), Some(1));
+        while let Some(from) = next.filter(|_| oldest.len() < most) {
+            let page = self.dead(queue, from, most - oldest.len(), None).await?;
+            oldest.extend(page.letters.iter().map(|letter| letter.sequence));
+            next = page.next;
+        }
+        Ok(oldest)
     }
 
     /// The dedupe id is made from the dead letter, so that a redrive that is tried again after a crash
@@ -132,7 +138,7 @@ impl Engine {
                         continue;
                     };
                     if !finish_leftover(&queue, &stored).await? {
-                        return Ok(Some(busy(&queue, stored)));
+                        return Ok(Some(busy(&queue, stored).await));
                     }
                 }
                 Published::Full => return Err(SubmitError::StorageFull),
@@ -164,7 +170,7 @@ impl Engine {
     }
 }
 
-fn busy(queue: &crate::queue::Queue, stored: Stored) -> SubmitAnswer {
-    let state = queue.state_of(&stored);
+async fn busy(queue: &crate::queue::Queue, stored: Stored) -> SubmitAnswer {
+    let state = queue.state_now(&stored).await;
     SubmitAnswer::AlreadyOutstanding(Box::new(queue.view(stored, state)))
 }

@@ -50,6 +50,8 @@ struct Dispatcher {
     draw: usize,
     /// How many that was, the last time.
     drawn: usize,
+    /// Nothing came since the last tick.
+    quiet: bool,
 }
 
 /// Runs until the queue is closed.
@@ -62,6 +64,7 @@ pub(crate) async fn run(engine: Engine, queue: Arc<Queue>, pulls: QueuePulls) {
         chores: Chores::new(),
         draw: 0,
         drawn: 0,
+        quiet: false,
     };
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -76,7 +79,10 @@ pub(crate) async fn run(engine: Engine, queue: Arc<Queue>, pulls: QueuePulls) {
         tokio::select! {
             () = stop.cancelled() => return,
             () = queue.wake.notified() => {}
-            _ = ticks.tick() => pulls.tick().await,
+            _ = ticks.tick() => {
+                pulls.tick().await;
+                dispatcher.look_for_quiet();
+            }
             Some(()) = chores.next(), if !chores.is_empty() => {}
             arrived = pulls.ready() => match arrived {
                 Some(deliveries) => dispatcher.deal_with(deliveries).await,
@@ -115,10 +121,19 @@ impl Dispatcher {
         }
     }
 
-    async fn deal_with(&mut self, deliveries: Vec<Delivery>) {
-        if deliveries.is_empty() {
-            return;
+    /// What is asked for and does not come is not there.
+    fn look_for_quiet(&mut self) {
+        if std::mem::replace(&mut self.quiet, true) && self.pulls.asked() > 0 {
+            self.queue.learn_waits(false);
         }
+    }
+
+    async fn deal_with(&mut self, deliveries: Vec<Delivery>) {
+        let Some(last) = deliveries.last() else {
+            return;
+        };
+        self.quiet = false;
+        self.queue.learn_waits(last.pending > 0);
         if !certain(&self.queue).await {
             // They stay pending, and come back when their time runs out.
             return;
@@ -300,6 +315,9 @@ fn lease(engine: &Engine, queue: &Arc<Queue>, deliveries: Vec<Delivery>) -> Vec<
         }
     }
     for (session, granted) in grants.into_values() {
+        if session.queues.len() > 1 {
+            session.refresh();
+        }
         if let Err(SessionEvent::Deliver(granted)) = session.tell(SessionEvent::Deliver(granted)) {
             engine.hand_back(queue, granted.iter().map(|g| g.sequence).collect());
         }

@@ -281,14 +281,14 @@ impl Engine {
     }
 
     /// A lease of this session ended: it has room for another.
-    pub(crate) fn give_back_place(&self, session: u64) {
-        self.give_back_places(session, 1);
+    pub(crate) fn give_back_place(&self, queue: &Queue, session: u64) {
+        self.give_back_places(queue, session, 1);
     }
 
     /// So many leases of this session ended.
-    pub(crate) fn give_back_places(&self, session: u64, places: u32) {
+    pub(crate) fn give_back_places(&self, queue: &Queue, session: u64, places: u32) {
         if let Some(session) = self.session(session) {
-            session.give_back(places);
+            session.give_back(queue, places);
             session.refresh();
         }
     }
@@ -342,7 +342,7 @@ impl Engine {
             sequences.into_iter().filter_map(lose).collect()
         };
         for (sequence, lease) in lost {
-            self.give_back_place(lease.session);
+            self.give_back_place(queue, lease.session);
             let queue = Arc::clone(queue);
             self.tasks()
                 .start("hand-back", Fate::OneCaller, async move {
@@ -381,7 +381,7 @@ impl Engine {
     /// Gives leases up whose worker broke off.
     pub(crate) fn give_up(&self, queue: &Arc<Queue>, given_up: Vec<(u64, Lease)>) {
         for (sequence, lease) in given_up {
-            self.give_back_place(lease.session);
+            self.give_back_place(queue, lease.session);
             let broke_at = queue.config().disconnect_grace.unwrap_or_default();
             let since = clock::now().minus(broke_at);
             let queue = Arc::clone(queue);

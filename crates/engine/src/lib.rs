@@ -18,6 +18,7 @@ mod queue;
 mod roster;
 mod session;
 mod settle;
+mod shares;
 mod submit;
 mod unary;
 mod upkeep;

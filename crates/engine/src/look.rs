@@ -43,10 +43,7 @@ impl Engine {
         if submit::finish_leftover(&queue, &stored).await? {
             return Err(LookError::NoJob);
         }
-        if let Ok(info) = queue.jobs.info().await {
-            queue.saw_delivered(info.delivered);
-        }
-        let state = queue.state_of(&stored);
+        let state = queue.state_now(&stored).await;
         let sequence = stored.sequence;
         let mut view = queue.view(stored, state);
         if view.state == JobState::Leased
@@ -72,6 +69,15 @@ impl Engine {
 }
 
 impl Queue {
+    /// Where a stored job is. That it was delivered is known at once only to the server that it was
+    /// delivered to, so one that seems to wait is looked at again.
+    pub(crate) async fn state_now(&self, stored: &Stored) -> JobState {
+        if self.state_of(stored) == JobState::Queued {
+            self.look_at_delivered(Instant::now()).await;
+        }
+        self.state_of(stored)
+    }
+
     /// Where a stored job is, as far as this server knows: a sequence that was delivered is leased, or
     /// was and is not dealt with yet.
     pub(crate) fn state_of(&self, stored: &Stored) -> JobState {

@@ -32,12 +32,16 @@ pub(crate) struct Queue {
     pub(crate) wake: Notify,
     /// Asks the dispatcher to draw a redelivery although no session is there to take a job.
     pub(crate) chase: AtomicBool,
+    /// Whether jobs wait that could be had at once, as far as the dispatcher knows.
+    waits: AtomicBool,
     /// Ends what runs for this queue.
     pub(crate) stop: CancellationToken,
     pub(crate) opened: Instant,
     known: RwLock<Known>,
     outstanding: AtomicI64,
     delivered: AtomicU64,
+    /// Since when that is known, by the last look for its own sake.
+    delivered_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
 /// Who serves the queue and what they hold. The lock is never held over an await.
@@ -63,11 +67,13 @@ impl Queue {
             guard: Mutex::new(Guard::new(info)),
             wake: Notify::new(),
             chase: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
             stop,
             opened: Instant::now(),
             known: RwLock::new(Known::of(info)),
             outstanding: AtomicI64::new(0),
             delivered: AtomicU64::new(0),
+            delivered_at: tokio::sync::Mutex::default(),
         };
         queue.learn(info);
         queue
@@ -127,6 +133,20 @@ impl Queue {
         self.delivered.load(Ordering::Relaxed)
     }
 
+    /// Reads which sequence was delivered last, for a caller that asked at `asked`. Callers that come
+    /// together share one look. What cannot be read now stays as it is known.
+    pub(crate) async fn look_at_delivered(&self, asked: Instant) {
+        let mut known_at = self.delivered_at.lock().await;
+        if known_at.is_some_and(|at| at >= asked) {
+            return;
+        }
+        let began = Instant::now();
+        if let Ok(info) = self.jobs.info().await {
+            self.saw_delivered(info.delivered);
+            *known_at = Some(began);
+        }
+    }
+
     /// Lets go of leases that ended, and makes room for others.
     pub(crate) fn end_leases(&self, engine: &crate::Engine, sequences: &[u64]) {
         let ended: Vec<Lease> = {
@@ -137,7 +157,7 @@ impl Queue {
                 .collect()
         };
         for lease in ended {
-            engine.give_back_place(lease.session);
+            engine.give_back_place(self, lease.session);
         }
     }
 
@@ -157,7 +177,23 @@ impl Queue {
                 };
                 drop(session.tell(SessionEvent::Lost(vec![lost])));
             }
-            engine.give_back_place(lease.session);
+            engine.give_back_place(self, lease.session);
+        }
+    }
+
+    /// Whether jobs wait that could be had at once.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Takes in whether jobs wait. Where that is news, sessions share their places otherwise.
+    pub(crate) fn learn_waits(&self, waits: bool) {
+        if self.waits.swap(waits, Ordering::Relaxed) == waits {
+            return;
+        }
+        let sessions = self.state.lock().roster.shared();
+        for session in sessions {
+            session.refresh();
         }
     }
 

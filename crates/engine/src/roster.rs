@@ -10,8 +10,8 @@ use crate::session::Session;
 #[derive(Debug)]
 struct Member {
     session: Arc<Session>,
-    /// This queue's part of the session's weights.
-    share: f64,
+    /// Which of the session's queues this one is.
+    at: usize,
     /// How many jobs of this queue it has room for.
     offered: u32,
     /// Whether it stands in the line.
@@ -24,17 +24,20 @@ pub(crate) struct Roster {
     members: HashMap<u64, Member>,
     line: VecDeque<u64>,
     offered: u64,
+    /// How many sessions serve other queues too.
+    shared: usize,
 }
 
 impl Roster {
-    /// Adds a session with its part of the session's weights.
-    pub(crate) fn add(&mut self, session: Arc<Session>, share: f64) {
+    /// Adds a session; this is its queue `at`.
+    pub(crate) fn add(&mut self, session: Arc<Session>, at: usize) {
         let id = session.id;
+        self.shared += usize::from(session.queues.len() > 1);
         self.members.insert(
             id,
             Member {
                 session,
-                share,
+                at,
                 offered: 0,
                 in_line: false,
             },
@@ -46,6 +49,7 @@ impl Roster {
     pub(crate) fn remove(&mut self, id: u64) {
         if let Some(member) = self.members.remove(&id) {
             self.offered -= u64::from(member.offered);
+            self.shared -= usize::from(member.session.queues.len() > 1);
         }
     }
 
@@ -54,7 +58,7 @@ impl Roster {
         let Some(member) = self.members.get_mut(&id) else {
             return;
         };
-        let offered = part(member.session.room(), member.share);
+        let offered = member.session.room_for(member.at);
         self.offered = self.offered - u64::from(member.offered) + u64::from(offered);
         member.offered = offered;
         if offered > 0 && !member.in_line {
@@ -76,13 +80,23 @@ impl Roster {
             };
             member.in_line = false;
             let session = Arc::clone(&member.session);
-            let taken = session.try_take();
+            let taken = session.try_take(member.at);
             self.refresh(id);
             if taken {
                 return Some(session);
             }
         }
         None
+    }
+
+    /// The sessions that serve other queues too.
+    pub(crate) fn shared(&self) -> Vec<Arc<Session>> {
+        if self.shared == 0 {
+            return Vec::new();
+        }
+        let mut sessions = self.sessions();
+        sessions.retain(|session| session.queues.len() > 1);
+        sessions
     }
 
     /// How many sessions there are.
@@ -97,19 +111,4 @@ impl Roster {
             .map(|member| Arc::clone(&member.session))
             .collect()
     }
-}
-
-/// A queue's part of a session's room: at least one place where there is any, so that a session of
-/// little capacity still hears of all its queues.
-fn part(room: u32, share: f64) -> u32 {
-    if room == 0 {
-        return 0;
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share is from 0 to 1, so the product is at most `room`"
-    )]
-    let part = (f64::from(room) * share) as u32;
-    part.clamp(1, room)
 }

@@ -27,6 +27,7 @@ use crate::{
     lease::{Granted, Lost},
     queue::Queue,
     settle::Outcome,
+    shares::Shares,
 };
 
 pub(crate) use run::open;
@@ -227,6 +228,8 @@ pub(crate) struct Session {
     pub(crate) queues: Vec<Served>,
     capacity: AtomicU32,
     held: AtomicU32,
+    /// Who has which places; only looked at where there are several queues.
+    shares: Mutex<Shares>,
     closed: AtomicBool,
     /// The sessions, each with its server, whose leases this one goes on with. Known before it opens.
     origins: Mutex<Vec<(u64, u64)>>,
@@ -256,6 +259,7 @@ impl Session {
             id,
             worker,
             opened_at,
+            shares: Mutex::new(Shares::new(queues.iter().map(|served| served.share))),
             queues,
             capacity: AtomicU32::new(capacity),
             held: AtomicU32::new(0),
@@ -276,19 +280,38 @@ impl Session {
             .saturating_sub(self.held.load(Ordering::Acquire))
     }
 
-    /// Takes a place for one lease, if there is one.
-    pub(crate) fn try_take(&self) -> bool {
+    /// How many more jobs to offer it of its queue `at`.
+    pub(crate) fn room_for(&self, at: usize) -> u32 {
+        let room = self.room();
+        if room == 0 || self.queues.len() == 1 {
+            return room;
+        }
+        let capacity = self.capacity.load(Ordering::Acquire);
+        let waits = |at: usize| self.queues.get(at).is_some_and(|s| s.queue.waits());
+        self.shares.lock().offered(room, capacity, at, waits)
+    }
+
+    /// Takes a place for one lease of its queue `at`, if there is one.
+    pub(crate) fn try_take(&self, at: usize) -> bool {
         let capacity = self.capacity.load(Ordering::Acquire);
         let open = !self.closed.load(Ordering::Acquire);
         let more = |held: u32| (open && held < capacity).then_some(held + 1);
-        self.held
+        let taken = self
+            .held
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
-            .is_ok()
+            .is_ok();
+        if taken && self.queues.len() > 1 {
+            self.shares.lock().took(at);
+        }
+        taken
     }
 
     /// Takes a place for a lease that it holds already, whatever its capacity.
-    pub(crate) fn take_resumed(&self) {
+    pub(crate) fn take_resumed(&self, queue: &Queue) {
         self.held.fetch_add(1, Ordering::AcqRel);
+        if let Some(at) = self.place_of(queue) {
+            self.shares.lock().resumed(at);
+        }
     }
 
     /// Remembers whose lease it goes on with.
@@ -305,12 +328,25 @@ impl Session {
     }
 
     /// Gives places back.
-    pub(crate) fn give_back(&self, places: u32) {
+    pub(crate) fn give_back(&self, queue: &Queue, places: u32) {
+        if let Some(at) = self.place_of(queue) {
+            self.shares.lock().gave_back(at, places);
+        }
         let less = |held: u32| Some(held.saturating_sub(places));
         let updated = self
             .held
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         debug_assert!(updated.is_ok(), "there always is a next value");
+    }
+
+    /// Which of its queues this is; `None` where there is nothing to share.
+    fn place_of(&self, queue: &Queue) -> Option<usize> {
+        if self.queues.len() == 1 {
+            return None;
+        }
+        self.queues
+            .iter()
+            .position(|served| served.queue.name == queue.name)
     }
 
     pub(crate) fn set_capacity(&self, capacity: u32) {

@@ -413,7 +413,7 @@ async fn occupant(offer: &Offer) -> Result<Option<JobView>, SubmitError> {
     if finish_leftover(queue, &stored).await? {
         return Ok(None);
     }
-    let state = queue.state_of(&stored);
+    let state = queue.state_now(&stored).await;
     Ok(Some(queue.view(stored, state)))
 }
 
@@ -454,7 +454,7 @@ async fn duplicate(offer: Offer, sequence: u64) -> Concluded {
         && stored.job.id == offer.job.id
         && stored.job.mark == Mark::None
     {
-        let state = queue.state_of(&stored);
+        let state = queue.state_now(&stored).await;
         return Ok(SubmitAnswer::Duplicate(Box::new(queue.view(stored, state))));
     }
     if let Some(first) = queue.jobs.read_sequence(sequence).await?

@@ -98,7 +98,7 @@ impl Engine {
                 .state
                 .lock()
                 .roster
-                .add(Arc::clone(&session), 1.0);
+                .add(Arc::clone(&session), 0);
             served.queue.wake.notify_one();
         }
         let mut granted = match timeout_at(until, pull.events.recv()).await {
@@ -113,6 +113,9 @@ impl Engine {
                 granted.extend(more);
             }
         }
+        // One turn of the runtime: where the caller has hung up already, this future is dropped here, and
+        // what it was given goes back instead of into an answer that nobody reads.
+        tokio::task::yield_now().await;
         pull.done = true;
         // More would be a message that clients refuse: the rest goes to whoever asks next.
         let fitting = fit_in_message(granted.iter().map(|one| &one.job));

@@ -14,6 +14,9 @@ use crate::{
     queues::{QueueError, nanoseconds},
 };
 
+/// How long the same death of a job is stored only once. JetStream allows no more than the retention.
+const DEDUPE: std::time::Duration = std::time::Duration::from_secs(3_600);
+
 /// One dead letter.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
@@ -70,6 +73,8 @@ impl Nats {
             "retention": "limits", "discard": "old", "storage": "file",
             "num_replicas": replicas, "allow_direct": true,
             "max_age": nanoseconds(config.dead_letter_retention),
+            // A job may be stored here and its removal from the queue fail for long: it is stored once.
+            "duplicate_window": nanoseconds(config.dead_letter_retention.min(DEDUPE)),
         });
         self.ensure_stream(&stream, &config).await
     }
@@ -89,6 +94,8 @@ impl Nats {
         if wanted.insert("max_age".into(), age.clone()) == Some(age) {
             return Ok(());
         }
+        let window = config.dead_letter_retention.min(DEDUPE);
+        wanted.insert("duplicate_window".into(), json!(nanoseconds(window)));
         let body = Value::Object(wanted).to_string();
         self.read::<Value>(format!("STREAM.UPDATE.{stream}"), body.into())
             .await?;
@@ -113,8 +120,8 @@ impl Jobs {
         self.nats().names().dead_stream(self.queue())
     }
 
-    /// Stores a doomed job among the dead letters. Storing the same one again within two minutes
-    /// changes nothing.
+    /// Stores a doomed job among the dead letters. Storing the same one again within an hour changes
+    /// nothing.
     ///
     /// # Errors
     /// What failed; try again.

@@ -21,6 +21,9 @@ use crate::{
 
 /// How long an extension's answer is waited for: later it would not hold the lease any more.
 const EXTEND_WITHIN: Duration = Duration::from_secs(2);
+/// How long one try may take where several nodes keep the queue. While leaders move, what is asked is lost
+/// without a word, and has to be asked again: soon, for a worker waits, and its place with it.
+const TRY_WITHIN: Duration = Duration::from_millis(1_500);
 /// The wait before a read that found nothing is believed: reads can be empty while leaders move.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
@@ -114,6 +117,15 @@ impl Jobs {
     /// Whether more than one node keeps it: what settles and what excludes what differs then.
     pub fn replicated(&self) -> bool {
         self.replicas > 1
+    }
+
+    /// How long one try of what may be repeated may take.
+    fn try_within(&self) -> Duration {
+        if self.replicated() {
+            TRY_WITHIN
+        } else {
+            ANSWER_WITHIN
+        }
     }
 
     /// The subject of a key's job.
@@ -249,7 +261,7 @@ impl Jobs {
         let (subject, body) = self.delete_request(sequence);
         self.nats
             .settling()
-            .send(ticket, subject, None, body, ANSWER_WITHIN);
+            .send(ticket, subject, None, body, self.try_within());
     }
 
     /// Deletes a sequence, repeating while nobody answers. Answers whether it was there.
@@ -263,7 +275,7 @@ impl Jobs {
             let reply = self
                 .nats
                 .settling()
-                .request(subject, None, body, ANSWER_WITHIN)
+                .request(subject, None, body, self.try_within())
                 .await;
             match reply.deleted() {
                 Err(ApiError::Failed(_)) if Instant::now() < until => {
@@ -343,11 +355,23 @@ impl Jobs {
     }
 
     async fn read(&self, body: serde_json::Value) -> Result<Option<Stored>, ApiError> {
-        let what = format!("STREAM.MSG.GET.{}", self.stream);
-        let answer = self
-            .nats
-            .read::<GetAnswer>(what, body.to_string().into())
-            .await;
+        let subject = format!("$JS.API.STREAM.MSG.GET.{}", self.stream);
+        let body = Bytes::from(body.to_string());
+        let until = Instant::now() + ANSWER_WITHIN;
+        let answer = loop {
+            let publishing = self.nats.publishing();
+            let reply = publishing
+                .request(subject.clone(), None, body.clone(), self.try_within())
+                .await;
+            match reply.json::<GetAnswer>() {
+                Err(ApiError::Failed(Failure::NoResponders | Failure::TimedOut))
+                    if Instant::now() < until =>
+                {
+                    sleep(Duration::from_millis(50)).await;
+                }
+                answer => break answer,
+            }
+        };
         api::found(answer)?
             .map(|answer| self.stored(answer.message))
             .transpose()
@@ -413,7 +437,7 @@ impl Jobs {
             let (headers, payload) = (headers.clone(), job.payload.clone());
             let publishing = self.nats.publishing();
             let reply = publishing
-                .request(subject.into(), Some(headers), payload, ANSWER_WITHIN)
+                .request(subject.into(), Some(headers), payload, self.try_within())
                 .await;
             let failed: ApiError = match reply.published() {
                 Published::Stored(sequence) => return Ok(Reseated::Now(sequence)),

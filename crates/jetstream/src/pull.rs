@@ -22,10 +22,11 @@ use crate::{
 
 /// How often [`QueuePulls::tick`] should be called.
 pub const TICK: Duration = Duration::from_millis(200);
-/// How long a pull waits at JetStream.
-const EXPIRES: Duration = Duration::from_secs(5);
+/// How long a pull waits at JetStream. A pull that was sent while the consumer had no leader is lost without a
+/// word, and nothing is asked for in its place until it counts as over: so not for long.
+const EXPIRES: Duration = Duration::from_secs(2);
 /// When a pull of which nothing was heard counts as over.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(7);
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3);
 const CHUNK: usize = 512;
 
 /// One delivery.
@@ -37,6 +38,8 @@ pub struct Delivery {
     pub consumer_sequence: u64,
     /// How often this sequence was delivered, this time included.
     pub count: u64,
+    /// How many more JetStream had then that were never delivered.
+    pub pending: u64,
     /// It was not delivered before this.
     pub not_before: Instant,
     /// Which connection it came over: see [`crate::Nats::epoch`].
@@ -223,6 +226,7 @@ impl QueuePulls {
             stored,
             consumer_sequence: numbers.consumer_sequence,
             count: numbers.count,
+            pending: numbers.pending,
             not_before: self.not_before,
             epoch: self.epoch,
         })
@@ -236,6 +240,7 @@ struct AckNumbers {
     sequence: u64,
     consumer_sequence: u64,
     stored_at: UnixMillis,
+    pending: u64,
 }
 
 impl AckNumbers {
@@ -252,6 +257,7 @@ impl AckNumbers {
             sequence: number()?,
             consumer_sequence: number()?,
             stored_at: UnixMillis(number()? / 1_000_000),
+            pending: number()?,
         })
     }
 }
@@ -267,9 +273,10 @@ mod tests {
             sequence: 17,
             consumer_sequence: 5,
             stored_at: UnixMillis(9),
+            pending: 3,
         };
-        let short = AckNumbers::parse("$JS.ACK.WORK_q.workers.2.17.5.9000000.0");
-        let long = AckNumbers::parse("$JS.ACK._.hash.WORK_q.workers.2.17.5.9000000.0.rnd");
+        let short = AckNumbers::parse("$JS.ACK.WORK_q.workers.2.17.5.9000000.3");
+        let long = AckNumbers::parse("$JS.ACK._.hash.WORK_q.workers.2.17.5.9000000.3.rnd");
         assert_eq!(short.as_ref(), Some(&numbers));
         assert_eq!(long.as_ref(), Some(&numbers));
         assert_eq!(AckNumbers::parse("_INBOX.x"), None);

@@ -18,11 +18,7 @@ use tokio::{
     time::{Instant, interval},
 };
 
-use crate::{
-    api::Failure,
-    digits,
-    tasks::{Fate, Tasks},
-};
+use crate::{api::Failure, digits, tasks::Tasks};
 
 /// Most requests of one connection that wait for their answers.
 pub(crate) const IN_FLIGHT: usize = 65_536;
@@ -153,16 +149,8 @@ impl Requester {
             inbox,
             slots: Arc::default(),
         };
-        tasks.start(
-            "nats-answers",
-            Fate::Vital,
-            read(answers, requester.slots.clone()),
-        );
-        tasks.start(
-            "nats-timeouts",
-            Fate::Vital,
-            sweep(requester.slots.clone(), tasks.clone()),
-        );
+        tasks.start_below("nats-answers", read(answers, requester.slots.clone()));
+        tasks.start_below("nats-timeouts", sweep(requester.slots.clone()));
         Ok(requester)
     }
 
@@ -330,17 +318,13 @@ impl Slots {
     }
 }
 
-async fn sweep(slots: Arc<Mutex<Slots>>, tasks: Tasks) {
+async fn sweep(slots: Arc<Mutex<Slots>>) {
     let mut ticks = interval(SWEEP_EVERY);
     loop {
-        tokio::select! {
-            () = tasks.stopping().cancelled() => return,
-            now = ticks.tick() => {
-                let late = slots.lock().take_expired(now);
-                for sink in late {
-                    sink.fill(Reply(Err(Failure::TimedOut)));
-                }
-            }
+        let now = ticks.tick().await;
+        let late = slots.lock().take_expired(now);
+        for sink in late {
+            sink.fill(Reply(Err(Failure::TimedOut)));
         }
     }
 }

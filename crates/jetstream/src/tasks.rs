@@ -30,21 +30,45 @@ impl Tasks {
         fate: Fate,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
+        let tracked = self.tracker.track_future(self.watch(name, fate, task));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the door that the lint points to"
+        )]
+        tokio::spawn(tracked);
+    }
+
+    /// Starts a vital task that the others need until the last of them has ended. It ends with the
+    /// process: nobody waits for it.
+    pub(crate) fn start_below(
+        &self,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let watched = self.watch(name, Fate::Vital, task);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the door that the lint points to"
+        )]
+        tokio::spawn(watched);
+    }
+
+    /// Sees to it that a panic of a task has the fate that it was started with.
+    fn watch(
+        &self,
+        name: &'static str,
+        fate: Fate,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let failed = self.failed.clone();
-        let watched = async move {
+        async move {
             if AssertUnwindSafe(task).catch_unwind().await.is_err() {
                 tracing::error!(task = name, "a task panicked");
                 if fate == Fate::Vital {
                     failed.cancel();
                 }
             }
-        };
-        let tracked = self.tracker.track_future(watched);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "this is the door that the lint points to"
-        )]
-        tokio::spawn(tracked);
+        }
     }
 
     /// Raised when the tasks should end.

@@ -11,6 +11,8 @@ pub const KEY_BYTES: usize = 512;
 pub const QUEUE_NAME_BYTES: usize = 64;
 /// Longest worker id, in bytes of UTF-8.
 pub const WORKER_ID_BYTES: usize = 256;
+/// Longest name and longest version that an SDK may call itself by, in bytes.
+pub const SDK_BYTES: usize = 64;
 /// Longest content type, in bytes.
 pub const CONTENT_TYPE_BYTES: usize = 255;
 /// Most attributes of a job.

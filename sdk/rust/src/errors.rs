@@ -121,10 +121,11 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         self.is_outage()
             || self.0.retry_after.is_some()
-            || matches!(
-                self.0.code,
-                Code::ResourceExhausted | Code::Aborted | Code::DeadlineExceeded
-            )
+            || (self.0.reason != reasons::SESSION_SUPERSEDED
+                && matches!(
+                    self.0.code,
+                    Code::ResourceExhausted | Code::Aborted | Code::DeadlineExceeded
+                ))
     }
 
     /// True: nothing was stored or changed by the call. False: something may have been.

@@ -15,6 +15,7 @@ use crate::{
     claim::Resumed,
     engine::Engine,
     error::OpenError,
+    lease::Granted,
     session::{
         GoAway, GoAwayReason, Hello, Input, OpenedSession, Output, Served, Session, SessionEnd,
         SessionEvent, SettleItem, SettleResult, Terms, Welcome,
@@ -54,6 +55,8 @@ struct Task {
     blocked_since: Option<Instant>,
     sent_away: Option<(Instant, GoAwayReason)>,
     draining: bool,
+    /// The worker has said all: what it asked for is still done and answered.
+    said_all: bool,
 }
 
 /// What happens next to a session.
@@ -132,6 +135,7 @@ pub(crate) async fn open(engine: &Engine, hello: Hello) -> Result<OpenedSession,
         blocked_since: None,
         sent_away: None,
         draining: false,
+        said_all: false,
     };
     engine
         .tasks()
@@ -191,13 +195,17 @@ impl Task {
                 Turn::Answers(answers) => self.on_answers(answers),
                 Turn::Result(result) => self.outbox.result(result),
                 Turn::Writable => self.write(),
-                Turn::Input(None) | Turn::Unread => break SessionEnd::Closed,
+                Turn::Input(None) => self.on_said_all(),
+                Turn::Unread => break SessionEnd::Closed,
                 Turn::Away(reason) => break SessionEnd::SentAway(reason),
                 Turn::Tick => {
                     if let Some(end) = self.look() {
                         break end;
                     }
                 }
+            }
+            if self.is_over() {
+                break SessionEnd::Closed;
             }
         };
         self.close(end);
@@ -209,7 +217,7 @@ impl Task {
         let away = self.sent_away;
         let away_at = away.map_or_else(Instant::now, |(at, _)| at);
         tokio::select! {
-            input = self.inputs.recv() => Turn::Input(input),
+            input = self.inputs.recv(), if !self.said_all => Turn::Input(input),
             Some(event) = self.events.recv() => Turn::Event(event),
             answers = self.completions.ready() => Turn::Answers(answers),
             Some(result) = self.slow.next(), if !self.slow.is_empty() => Turn::Result(result),
@@ -242,7 +250,8 @@ impl Task {
         if unread || self.outbox.overflows() {
             return Some(SessionEnd::NotReading);
         }
-        (self.heard_at.elapsed() > self.liveness_timeout).then_some(SessionEnd::Silent)
+        let silent = !self.said_all && self.heard_at.elapsed() > self.liveness_timeout;
+        silent.then_some(SessionEnd::Silent)
     }
 
     fn on_input(&mut self, input: Input) {
@@ -267,11 +276,43 @@ impl Task {
         }
     }
 
+    /// Nothing more comes from the worker, so nothing more is given to it. Its leases count as those of a
+    /// stream that broke.
+    fn on_said_all(&mut self) {
+        self.said_all = true;
+        self.session.close();
+        self.session.leave();
+        while let Ok(event) = self.events.try_recv() {
+            self.on_event(event);
+        }
+        self.draining = true;
+        let unsent = self.outbox.unsent();
+        self.refuse(unsent);
+        self.engine.begin_grace(&self.session);
+    }
+
+    /// Whether the worker has said all, and was told all that it asked for.
+    fn is_over(&self) -> bool {
+        let idle = self.completions.is_empty() && self.slow.is_empty();
+        self.said_all && idle && self.outbox.is_empty()
+    }
+
     fn on_event(&mut self, event: SessionEvent) {
         match event {
+            // Chosen before the session left its queues, and told after it said that nothing more comes.
+            SessionEvent::Deliver(granted) if self.draining => self.refuse(granted),
             SessionEvent::Deliver(granted) => self.outbox.deliver(granted),
             SessionEvent::Lost(lost) => self.outbox.lost(lost),
             SessionEvent::GoAway(away) => self.send_away(away),
+        }
+    }
+
+    /// Gives back what the worker was never told of.
+    fn refuse(&self, granted: Vec<Granted>) {
+        for granted in granted {
+            if let Some(queue) = self.engine.open_already(&granted.queue) {
+                self.engine.hand_back(&queue, vec![granted.sequence]);
+            }
         }
     }
 
@@ -285,11 +326,11 @@ impl Task {
 
     /// Leaves all queues; what was given before is sent before it is said that nothing more comes.
     fn drain(&mut self) {
-        self.draining = true;
         self.session.leave();
         while let Ok(event) = self.events.try_recv() {
             self.on_event(event);
         }
+        self.draining = true;
         self.outbox.drained();
     }
 
@@ -361,11 +402,8 @@ impl Task {
                 self.outbox.deliver(granted);
             }
         }
-        for granted in self.outbox.unsent() {
-            if let Some(queue) = self.engine.open_already(&granted.queue) {
-                self.engine.hand_back(&queue, vec![granted.sequence]);
-            }
-        }
+        let unsent = self.outbox.unsent();
+        self.refuse(unsent);
         match end {
             SessionEnd::NotReading => self.engine.hand_back_all(&self.session),
             SessionEnd::Closed | SessionEnd::Silent | SessionEnd::SentAway(_) => {

@@ -33,22 +33,24 @@ pub(crate) struct Quick {
 /// every queue of its session, and wakes their dispatchers.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    /// Each session with the number of its places. There is one as a rule.
-    places: Vec<(u64, u32)>,
+    /// Each session and queue with the number of places. There is one as a rule.
+    places: Vec<(Arc<Queue>, u64, u32)>,
 }
 
 impl Ended {
-    fn add(&mut self, session: u64) {
-        match self.places.iter_mut().find(|(id, _)| *id == session) {
-            Some((_, places)) => *places += 1,
-            None => self.places.push((session, 1)),
+    fn add(&mut self, queue: &Arc<Queue>, session: u64) {
+        let same =
+            |(of, id, _): &&mut (Arc<Queue>, u64, u32)| *id == session && Arc::ptr_eq(of, queue);
+        match self.places.iter_mut().find(same) {
+            Some((_, _, places)) => *places += 1,
+            None => self.places.push((Arc::clone(queue), session, 1)),
         }
     }
 
     /// Makes room for others.
     pub(crate) fn give_back(self, engine: &Engine) {
-        for (session, places) in self.places {
-            engine.give_back_places(session, places);
+        for (queue, session, places) in self.places {
+            engine.give_back_places(&queue, session, places);
         }
     }
 }
@@ -187,7 +189,7 @@ pub(crate) fn finish(
     }
     let lease = quick.queue.state.lock().leases.remove(quick.facts.sequence);
     if let Some(lease) = lease {
-        ended.add(lease.session);
+        ended.add(&quick.queue, lease.session);
     }
     Ok(SettleResult {
         token: quick.token,
@@ -354,7 +356,7 @@ impl Queue {
             (Outcome::Settled, how @ (Settlement::Retry { .. } | Settlement::Release)) => {
                 let ended = self.state.lock().leases.settle(sequence, how);
                 if let Some(session) = ended {
-                    engine.give_back_place(session);
+                    engine.give_back_place(self, session);
                 }
             }
             (_, _) => self.end_leases(engine, &[sequence]),

@@ -264,7 +264,7 @@ pub mod submit_result {
     /// Which of the two.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Result {
-        /// It was answered.
+        /// It was answered. Its job comes without attributes too, so that an answer to many offers stays small.
         #[prost(message, tag = "1")]
         Response(super::SubmitResponse),
         /// It was refused or failed.
@@ -688,7 +688,8 @@ pub struct PullRequest {
     /// The queue.
     #[prost(string, tag = "1")]
     pub queue: ::prost::alloc::string::String,
-    /// The most jobs: 1 to 1,000. Default (0): 1.
+    /// The most jobs: 1 to 1,000. Default (0): 1. Fewer are leased where more would make the answer larger
+    /// than 3 MiB.
     #[prost(uint32, tag = "2")]
     pub max_jobs: u32,
     /// How long to wait for the first job: 0 to 60 s. Default (unset): 20 s, or the call's deadline.
@@ -835,7 +836,8 @@ pub struct ListDeadJobsRequest {
     /// The queue.
     #[prost(string, tag = "1")]
     pub queue: ::prost::alloc::string::String,
-    /// At most this many: 1 to 1,000. Default (0): 100.
+    /// At most this many: 1 to 1,000. Default (0): 100. A page holds fewer where more would make it larger
+    /// than 3 MiB.
     #[prost(uint32, tag = "2")]
     pub page_size: u32,
     /// From an earlier answer. Default: from the oldest.

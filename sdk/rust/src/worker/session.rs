@@ -76,7 +76,13 @@ impl Driver {
         self.session.move_at = None;
         self.session.drain_sent = false;
         self.session.drain_acknowledged = false;
-        self.session.next_heartbeat = now + self.session.heartbeat_interval;
+        // What it holds was extended last through an earlier session, and may have little time left.
+        let pause = if self.leases.is_empty() {
+            self.session.heartbeat_interval
+        } else {
+            Duration::ZERO
+        };
+        self.session.next_heartbeat = now + pause;
         self.beats.opened(self.session.hello_sent);
         self.shared.healthy.store(true, Ordering::Release);
         count(&self.shared.counters.sessions);
