@@ -994,6 +994,8 @@ async fn law_9_what_cannot_be_read_becomes_a_dead_letter_and_stalls_nobody() {
     make_queue(&server, "q", proto::QueueConfig::default()).await;
     let plain = async_nats::jetstream::new(nats.connect().await);
     let long = format!("work.q.{}", "k".repeat(600));
+    // Close to what NATS takes in one line: with a reply or a longer prefix it would be beyond.
+    let longest = format!("work.q.{}", "k".repeat(3_900));
     let unreadable = [
         "work.q.%zz",
         "work.q.%c3%bc",
@@ -1001,6 +1003,7 @@ async fn law_9_what_cannot_be_read_becomes_a_dead_letter_and_stalls_nobody() {
         "work.q.%61",
         "work.q.a=b",
         &long,
+        &longest,
     ];
     for subject in unreadable {
         let stored = plain.publish(subject.to_owned(), "odd".into()).await;

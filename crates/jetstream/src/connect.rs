@@ -291,6 +291,8 @@ async fn configured(options: &NatsOptions, name: &str) -> Result<ConnectOptions,
         .connection_timeout(Duration::from_secs(3))
         .subscription_capacity(262_144)
         .client_capacity(WRITES)
+        // Every subject is made here, from checked names and encoded keys.
+        .skip_subject_validation(true)
         .max_reconnects(None)
         .reconnect_delay_callback(|attempts| {
             Duration::from_millis(50 * u64::try_from(attempts.min(20)).unwrap_or(20))

@@ -2,7 +2,7 @@
 //!
 //! Persisted names are never reused for another purpose.
 
-use keywork_model::{JobKey, QueueName, Violation};
+use keywork_model::{JobKey, QueueName, Violation, limits};
 
 /// The durable consumer of every jobs stream.
 pub const CONSUMER: &str = "workers";
@@ -86,7 +86,11 @@ impl Names {
 
     /// The subject of the dead letters under a job's subject.
     pub fn dead(&self, queue: &QueueName, job_subject: &str) -> String {
-        format!("{}-dead.{queue}.{}", self.prefix, key_token(job_subject))
+        format!(
+            "{}-dead.{queue}.{}",
+            self.prefix,
+            bounded_token(job_subject)
+        )
     }
 
     /// The stream of end records.
@@ -106,7 +110,11 @@ impl Names {
 
     /// The subject of a job's end record.
     pub fn end(&self, queue: &QueueName, job_subject: &str) -> String {
-        format!("{}-ends.{queue}.{}", self.prefix, key_token(job_subject))
+        format!(
+            "{}-ends.{queue}.{}",
+            self.prefix,
+            bounded_token(job_subject)
+        )
     }
 
     /// The stream of settings.
@@ -133,6 +141,17 @@ impl Names {
     pub fn peer(&self, server: u64) -> String {
         format!("{}-peers.{server:x}", self.prefix)
     }
+}
+
+/// The longest token that a key makes: each byte encoded. What is longer was published by hand.
+const TOKEN_BYTES: usize = 3 * limits::KEY_BYTES;
+
+/// A job's token where it becomes part of another subject: no longer than a key's. A subject beyond what
+/// NATS takes in one line would close the connection, for everyone on it.
+fn bounded_token(subject: &str) -> &str {
+    let token = key_token(subject);
+    let cut = token.floor_char_boundary(TOKEN_BYTES);
+    &token[..cut]
 }
 
 /// The key's token: the last one of a job's subject.
