@@ -1,5 +1,10 @@
 //! Servers and NATS that are killed and come back (laws 4, 5 and 6).
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test picks what it waits for"
+)]
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
@@ -20,8 +25,8 @@ use tokio::{
 use crate::support::{
     Careful, Client, Ledger, SHORT_LEASE, SOON, Session, ack, admin, client,
     cluster_with_two_servers, complete, create, create_all, dead, fail, hello, job, key_of, keys,
-    make_queue, offer, one_server, pull, release, retry_after, server_on, settlement, short_lease,
-    submit, unwire, wire,
+    make_queue, make_replicated_queue, offer, one_server, pull, release, retry_after, server_on,
+    settlement, short_lease, submit, unwire, wire,
 };
 
 const QUEUE: &str = "restarts";
@@ -358,7 +363,7 @@ async fn leader(cluster: &NatsCluster) -> &NatsServer {
 #[tokio::test(flavor = "multi_thread")]
 async fn law_1_no_key_is_given_twice_while_leaders_are_killed() {
     let (cluster, a, b) = cluster_with_two_servers().await;
-    make_queue(&a, QUEUE, lease_of(Duration::from_secs(60))).await;
+    make_replicated_queue(&a, QUEUE, lease_of(Duration::from_secs(60))).await;
     let answers: Arc<Mutex<HashMap<String, Answers>>> = Arc::default();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut racing = JoinSet::new();

@@ -105,6 +105,29 @@ pub(crate) async fn make_queue(server: &KeyworkServer, name: &str, config: proto
         .expect("a queue is made");
 }
 
+/// Makes a queue on a cluster that was just formed: it may say for a while that nobody answers.
+pub(crate) async fn make_replicated_queue(
+    server: &KeyworkServer,
+    name: &str,
+    config: proto::QueueConfig,
+) {
+    let mut admin = admin(server).await;
+    eventually(2 * SOON, "a queue is made", async || {
+        let request = proto::CreateQueueRequest {
+            name: name.into(),
+            config: Some(config),
+        };
+        match admin.create_queue(request).await {
+            Ok(_) => true,
+            Err(status) => {
+                assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
+                false
+            }
+        }
+    })
+    .await;
+}
+
 /// A configuration with the shortest lease and short waits.
 pub(crate) fn short_lease() -> proto::QueueConfig {
     proto::QueueConfig {
