@@ -31,22 +31,6 @@ pub struct DeadLetter {
 }
 
 #[derive(Deserialize)]
-struct GetAnswer {
-    message: RawMessage,
-}
-
-#[derive(Deserialize)]
-struct RawMessage {
-    subject: String,
-    seq: u64,
-    #[serde(default)]
-    hdrs: String,
-    #[serde(default)]
-    data: String,
-    time: jiff::Timestamp,
-}
-
-#[derive(Deserialize)]
 struct Info {
     config: Map<String, Value>,
     state: State,
@@ -183,23 +167,16 @@ impl Jobs {
     }
 
     async fn dead(&self, body: Value) -> Result<Option<DeadLetter>, ApiError> {
-        let what = format!("STREAM.MSG.GET.{}", self.dead_stream());
-        let answer = self
-            .nats()
-            .read::<GetAnswer>(what, body.to_string().into())
-            .await;
-        let Some(GetAnswer { message: raw }) = api::found(answer)? else {
+        let Some(raw) = self.nats().message(&self.dead_stream(), &body).await? else {
             return Ok(None);
         };
-        let headers = codec::parse_headers(&codec::base64(&raw.hdrs)?);
-        let died_at = UnixMillis(u64::try_from(raw.time.as_millisecond()).unwrap_or(0));
-        let payload = Bytes::from(codec::base64(&raw.data)?);
+        let (headers, payload, died_at) = (raw.headers()?, raw.payload()?, raw.stored_at());
         let reason = headers
             .get(header::REASON)
             .and_then(|r| DeadReason::from_name(r.as_str()));
-        let stored = self.stored_from(raw.subject, raw.seq, died_at, &headers, payload);
+        let stored = self.stored_from(raw.subject, raw.sequence, died_at, &headers, payload);
         Ok(Some(DeadLetter {
-            sequence: raw.seq,
+            sequence: raw.sequence,
             job: stored.job,
             reason: reason.unwrap_or(DeadReason::Failed),
             died_at,

@@ -8,12 +8,10 @@
 use async_nats::HeaderMap;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    api::{self, ApiError, Published},
-    codec,
+    api::{ApiError, Published},
     connect::{ANSWER_WITHIN, Nats},
     jobs::Jobs,
     names::{header, key_token},
@@ -22,19 +20,6 @@ use crate::{
 
 const KEEP: std::time::Duration = std::time::Duration::from_secs(600);
 const AT_ONCE: usize = 64;
-
-#[derive(Deserialize)]
-struct GetAnswer {
-    message: RawEnd,
-}
-
-#[derive(Deserialize)]
-struct RawEnd {
-    subject: String,
-    seq: u64,
-    #[serde(default)]
-    hdrs: String,
-}
 
 impl Nats {
     /// Makes the stream of end records where it is not there.
@@ -99,20 +84,16 @@ impl Jobs {
     }
 
     async fn recorded_ends(&self) -> Result<Vec<(String, u64)>, ApiError> {
-        let what = format!("STREAM.MSG.GET.{}", self.nats().names().ends_stream());
+        let stream = self.nats().names().ends_stream();
         let filter = self.nats().names().ends_of(self.queue());
         let (mut ends, mut from) = (Vec::new(), 1);
         loop {
-            let body = json!({ "seq": from, "next_by_subj": filter }).to_string();
-            let answer = self
-                .nats()
-                .read::<GetAnswer>(what.clone(), body.into())
-                .await;
-            let Some(GetAnswer { message }) = api::found(answer)? else {
+            let next = json!({ "seq": from, "next_by_subj": filter });
+            let Some(message) = self.nats().message(&stream, &next).await? else {
                 return Ok(ends);
             };
-            from = message.seq + 1;
-            let headers = codec::parse_headers(&codec::base64(&message.hdrs)?);
+            from = message.sequence + 1;
+            let headers = message.headers()?;
             let ended = headers
                 .get(header::ENDED)
                 .and_then(|n| n.as_str().parse().ok());

@@ -14,6 +14,7 @@ use crate::{
     codec::{self, Fields, Origin},
     connect::{ANSWER_WITHIN, Nats, REPEAT_FOR},
     digits,
+    message::{MessageAnswer, RawMessage},
     names::{CONSUMER, header},
     queues::{QueueError, QueueInfo},
     requester::Ticket,
@@ -63,22 +64,6 @@ pub enum Reseated {
     Lost(Box<Stored>),
     /// The key holds nothing.
     Gone,
-}
-
-#[derive(Deserialize)]
-struct GetAnswer {
-    message: RawMessage,
-}
-
-#[derive(Deserialize)]
-struct RawMessage {
-    subject: String,
-    seq: u64,
-    #[serde(default)]
-    hdrs: String,
-    #[serde(default)]
-    data: String,
-    time: jiff::Timestamp,
 }
 
 impl Jobs {
@@ -363,7 +348,7 @@ impl Jobs {
             let reply = publishing
                 .request(subject.clone(), None, body.clone(), self.try_within())
                 .await;
-            match reply.json::<GetAnswer>() {
+            match reply.json::<MessageAnswer>() {
                 Err(ApiError::Failed(Failure::NoResponders | Failure::TimedOut))
                     if Instant::now() < until =>
                 {
@@ -378,15 +363,8 @@ impl Jobs {
     }
 
     fn stored(&self, raw: RawMessage) -> Result<Stored, ApiError> {
-        let headers = codec::parse_headers(&codec::base64(&raw.hdrs)?);
-        let stored_at = UnixMillis(u64::try_from(raw.time.as_millisecond()).unwrap_or(0));
-        Ok(self.stored_from(
-            raw.subject,
-            raw.seq,
-            stored_at,
-            &headers,
-            codec::base64(&raw.data)?.into(),
-        ))
+        let (headers, payload, stored_at) = (raw.headers()?, raw.payload()?, raw.stored_at());
+        Ok(self.stored_from(raw.subject, raw.sequence, stored_at, &headers, payload))
     }
 
     pub(crate) fn stored_from(

@@ -11,6 +11,7 @@ pub mod dead;
 mod digits;
 pub mod ends;
 pub mod jobs;
+mod message;
 pub mod names;
 pub mod peers;
 pub mod pull;

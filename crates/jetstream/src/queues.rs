@@ -1,21 +1,25 @@
 //! Queues as streams: made, compared with what Keywork needs, changed, counted, deleted.
 
+mod drift;
+mod front;
+
 use std::time::Duration;
 
-use async_nats::HeaderMap;
 use bytes::Bytes;
 use keywork_model::{QueueConfig, QueueName, UnixMillis, time::millis};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, sleep};
 
 use crate::{
-    api::{self, ApiError, Published, code},
-    clock,
-    connect::{ANSWER_WITHIN, Nats, REPEAT_FOR},
+    api::{ApiError, code},
+    connect::Nats,
     jobs::Jobs,
-    names::{CONSUMER, header},
+    names::CONSUMER,
 };
+
+pub use front::Front;
+
+use drift::stream_config;
 
 const METADATA: &str = "keywork.queue";
 
@@ -86,25 +90,6 @@ pub struct ConsumerInfo {
     pub num_pending: u64,
     #[serde(default)]
     paused: bool,
-}
-
-/// The message before all jobs.
-#[derive(Clone, Copy, Debug)]
-pub struct Front {
-    /// Its sequence.
-    pub sequence: u64,
-    /// Whether this call wrote it.
-    ours: bool,
-}
-
-#[derive(Deserialize)]
-struct Found {
-    message: FoundMessage,
-}
-
-#[derive(Deserialize)]
-struct FoundMessage {
-    seq: u64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -375,145 +360,6 @@ impl Nats {
             None => format!("{}, consumer of {made}", self.server_id()),
         }
     }
-
-    /// Makes sure of the message before all jobs, which the consumer does not see. While it is there,
-    /// the stream's first sequence never passes the consumer's ack floor: when it does, the next re-seat
-    /// makes JetStream forget all older leases.
-    ///
-    /// # Errors
-    /// What failed.
-    pub async fn ensure_front(&self, queue: &QueueName) -> Result<Front, QueueError> {
-        let subject = self.names().front(queue);
-        let what = format!("STREAM.MSG.GET.{}", self.names().jobs_stream(queue));
-        let body = json!({ "last_by_subj": subject }).to_string();
-        if let Some(Found { message }) = api::found(self.read(what, body.into()).await)? {
-            return Ok(Front {
-                sequence: message.seq,
-                ours: false,
-            });
-        }
-        let mut headers = HeaderMap::new();
-        headers.insert(header::EXPECTED_LAST, "0");
-        let publishing = self.publishing();
-        let reply = publishing
-            .request(subject, Some(headers), Bytes::new(), ANSWER_WITHIN)
-            .await;
-        match reply.published() {
-            Published::Stored(sequence) => Ok(Front {
-                sequence,
-                ours: true,
-            }),
-            Published::WrongLast(sequence) => Ok(Front {
-                sequence,
-                ours: false,
-            }),
-            Published::Failed(failure) => Err(ApiError::from(failure).into()),
-            Published::Refused(refusal) => Err(ApiError::from(refusal).into()),
-            Published::Duplicate(_)
-            | Published::KeyBusy
-            | Published::Full
-            | Published::InFlight => {
-                Err(ApiError::Unreadable("the stream refused its first message".into()).into())
-            }
-        }
-    }
-
-    /// The consumer, with its ack floor at the front message or above it. Whoever wrote that message makes
-    /// the consumer and puts the floor there, before anything is leased; others wait for that, and do it
-    /// themselves where it does not come and nothing is out.
-    async fn consumer_behind(
-        &self,
-        queue: &QueueName,
-        config: &QueueConfig,
-        front: Front,
-    ) -> Result<ConsumerInfo, QueueError> {
-        let until = Instant::now() + REPEAT_FOR;
-        loop {
-            let patient = !front.ours && Instant::now() < until;
-            match self.consumer_info(queue).await {
-                Ok(info) if info.ack_floor.stream_seq >= front.sequence => return Ok(info),
-                Ok(info) if info.num_ack_pending > 0 => {
-                    tracing::warn!(%queue, "jobs are out while the consumer's floor is below its front");
-                    return Ok(info);
-                }
-                Ok(_) if patient => sleep(Duration::from_millis(100)).await,
-                Ok(_) => self.put_floor(queue, front.sequence).await?,
-                Err(QueueError::Unknown) if patient => sleep(Duration::from_millis(100)).await,
-                Err(QueueError::Unknown) => {
-                    let wanted = consumer_config(self, queue, config.ack_wait());
-                    self.make_consumer(queue, wanted).await?;
-                    self.put_floor(queue, front.sequence).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    async fn put_floor(&self, queue: &QueueName, front: u64) -> Result<(), QueueError> {
-        let stream = self.names().jobs_stream(queue);
-        let what = format!("CONSUMER.RESET.{stream}.{CONSUMER}");
-        let body = json!({ "seq": front + 1 }).to_string();
-        self.change::<Value>(what, body.into())
-            .await
-            .map(drop)
-            .map_err(known)
-    }
-
-    fn check_stream(&self, queue: &QueueName, stream: &StreamInfo) -> Result<(), QueueError> {
-        let needed = [
-            ("retention", json!("workqueue")),
-            ("max_msgs_per_subject", json!(1)),
-            ("discard", json!("new")),
-            ("discard_new_per_subject", json!(true)),
-            ("subjects", json!(subjects(self, queue))),
-            ("max_age", json!(0)),
-            ("allow_msg_ttl", json!(false)),
-            ("sealed", json!(false)),
-            // Once set, JetStream lets nobody take these back.
-            ("deny_delete", json!(false)),
-            ("deny_purge", json!(false)),
-            ("no_ack", json!(false)),
-            ("storage", json!("file")),
-        ];
-        check(queue, "stream", &stream.config, &needed)
-    }
-
-    fn check_consumer(&self, queue: &QueueName, info: &ConsumerInfo) -> Result<(), QueueError> {
-        let filter = self.names().all_jobs(queue);
-        let needed = [
-            ("ack_policy", json!("explicit")),
-            ("max_deliver", json!(-1)),
-            ("max_ack_pending", json!(-1)),
-            ("filter_subject", json!(filter)),
-            ("backoff", json!([])),
-        ];
-        check(queue, "consumer", &info.config, &needed)
-    }
-
-    /// Puts right what breaks no law: roll-ups and direct reads allowed, the dedupe window, the metadata.
-    async fn repair_stream(
-        &self,
-        queue: &QueueName,
-        stream: &StreamInfo,
-        config: &QueueConfig,
-    ) -> Result<(), QueueError> {
-        let mut wanted = stream.config.clone();
-        wanted.insert("allow_rollup_hdrs".into(), json!(true));
-        wanted.insert("allow_direct".into(), json!(true));
-        wanted.insert(
-            "duplicate_window".into(),
-            json!(nanoseconds(config.dedupe_window)),
-        );
-        let metadata = wanted.entry("metadata").or_insert_with(|| json!({}));
-        if metadata.get(METADATA).is_none() {
-            metadata[METADATA] = json!(serde_json::to_string(config).unwrap_or_default());
-        }
-        if wanted == stream.config {
-            return Ok(());
-        }
-        tracing::warn!(%queue, "repairing the stream's configuration");
-        self.update_stream(queue, wanted).await
-    }
 }
 
 fn known(error: ApiError) -> QueueError {
@@ -521,62 +367,6 @@ fn known(error: ApiError) -> QueueError {
         Some(code::NO_STREAM | code::NO_CONSUMER) => QueueError::Unknown,
         Some(_) | None => error.into(),
     }
-}
-
-fn check(
-    queue: &QueueName,
-    object: &'static str,
-    config: &Map<String, Value>,
-    needed: &[(&'static str, Value)],
-) -> Result<(), QueueError> {
-    for (field, needed) in needed {
-        // JetStream leaves out what is zero, empty or false.
-        let found = config.get(*field).filter(|v| !v.is_null());
-        let absent_will_do = [json!(0), json!(false), json!(""), json!([])].contains(needed);
-        if found != Some(needed) && !(found.is_none() && absent_will_do) {
-            return Err(QueueError::Drift {
-                queue: queue.clone(),
-                object,
-                field,
-                found: found.map_or_else(|| "unset".into(), Value::to_string),
-                needed: needed.to_string(),
-            });
-        }
-    }
-    Ok(())
-}
-
-fn stream_config(nats: &Nats, queue: &QueueName, config: &QueueConfig, replicas: usize) -> Value {
-    json!({
-        "name": nats.names().jobs_stream(queue),
-        "description": format!("Keywork: the outstanding jobs of queue {queue}"),
-        "subjects": subjects(nats, queue),
-        "retention": "workqueue",
-        "max_msgs_per_subject": 1,
-        "discard": "new",
-        "discard_new_per_subject": true,
-        "storage": "file",
-        "num_replicas": replicas,
-        "allow_direct": true,
-        "allow_rollup_hdrs": true,
-        "duplicate_window": nanoseconds(config.dedupe_window),
-        // Sequences, and so fencing numbers, keep growing when a queue is deleted and made again.
-        "first_seq": clock::now().0 * 1_000,
-        "metadata": { METADATA: serde_json::to_string(config).unwrap_or_default() },
-    })
-}
-
-fn subjects(nats: &Nats, queue: &QueueName) -> [String; 2] {
-    [nats.names().all_jobs(queue), nats.names().front(queue)]
-}
-
-fn consumer_config(nats: &Nats, queue: &QueueName, wait: Duration) -> Value {
-    json!({
-        "name": CONSUMER, "durable_name": CONSUMER, "ack_policy": "explicit",
-        "filter_subject": nats.names().all_jobs(queue),
-        "ack_wait": nanoseconds(wait), "max_deliver": -1, "max_ack_pending": -1,
-        "deliver_policy": "all", "replay_policy": "instant",
-    })
 }
 
 fn stored_config(stream: &StreamInfo) -> QueueConfig {

@@ -4,30 +4,17 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    api::{self, ApiError, Published, code},
-    codec,
+    api::{ApiError, Published, code},
     connect::{ANSWER_WITHIN, Nats},
     names::header,
 };
 
 /// How long a setting that the server cannot do without is asked for.
 const SET_FOR: Duration = Duration::from_secs(20);
-
-#[derive(Deserialize)]
-struct GetAnswer {
-    message: RawMessage,
-}
-
-#[derive(Deserialize)]
-struct RawMessage {
-    #[serde(default)]
-    data: String,
-}
 
 impl Nats {
     /// Makes the stream of settings where it is not there.
@@ -65,11 +52,10 @@ impl Nats {
     /// # Errors
     /// What failed.
     pub async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, ApiError> {
-        let body = json!({ "last_by_subj": self.names().setting(name) }).to_string();
-        let what = format!("STREAM.MSG.GET.{}", self.names().settings_stream());
-        let answer = api::found(self.read::<GetAnswer>(what, body.into()).await)?;
-        answer
-            .map(|answer| codec::base64(&answer.message.data))
+        let last = json!({ "last_by_subj": self.names().setting(name) });
+        let found = self.message(&self.names().settings_stream(), &last).await?;
+        found
+            .map(|message| message.payload().map(Vec::from))
             .transpose()
     }
 
