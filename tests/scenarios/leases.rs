@@ -13,7 +13,7 @@ use keywork::proto::{
     lease_response::Message as Down,
 };
 use keywork_sdk::{Submit, worker::CancelReason};
-use keywork_testkit::{FaultProxy, Mode, eventually};
+use keywork_testkit::{FaultProxy, KeyworkServer, Mode, eventually};
 use prost::Message as _;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Status};
@@ -21,8 +21,8 @@ use tonic::{Code, Status};
 use crate::{
     streams::relay::Relay,
     support::{
-        Client, Runs, SHORT_LEASE, SOON, Session, Working, ack, channel, client, complete, create,
-        field, hello, job, make_queue, one_server, pull, reason, release, sdk, server_on,
+        Client, Runs, SHORT_LEASE, SOON, Session, Working, ack, admin, channel, client, complete,
+        create, field, hello, job, make_queue, one_server, pull, reason, release, sdk, server_on,
         short_lease, submit, unwire, wire,
     },
 };
@@ -660,6 +660,14 @@ async fn a_session_typed_by_hand_yields_a_job_that_a_unary_ack_settles_at_any_se
     }
 }
 
+/// How many sessions serve a queue, pulls included.
+async fn sessions_of(server: &KeyworkServer, queue: &str) -> u32 {
+    let request = proto::GetQueueRequest { name: queue.into() };
+    let answer = admin(server).await.get_queue(request).await;
+    let queue = answer.expect("a queue").into_inner().queue;
+    queue.and_then(|q| q.stats).expect("counts").sessions
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_hangs_up_on_a_pull_strands_nothing() {
     let (_nats, server) = one_server().await;
@@ -671,6 +679,12 @@ async fn a_caller_that_hangs_up_on_a_pull_strands_nothing() {
             let pulling = pull(&mut caller, "hang-up", SOON);
             assert!(timeout(Duration::from_millis(5), pulling).await.is_err());
         }
+        // A pull that is answered before its caller hung up keeps its lease. These have no job to be
+        // answered with, so all that matters is that the server has heard.
+        eventually(SOON, "the pulls are hung up on", async || {
+            sessions_of(&server, "hang-up").await == 0
+        })
+        .await;
         create(&mut client, "hang-up", &format!("k{round}")).await;
         let delivery = pull(&mut client, "hang-up", SOON).await.expect("the job");
         assert_eq!(delivery.attempt, 1);

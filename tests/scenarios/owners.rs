@@ -28,8 +28,8 @@ use tokio::{
 use crate::support::{
     Careful, Client, Ledger, SHORT_LEASE, SOON, Session, ack, ack_all, admin, beat_all, client,
     cluster_with_two_servers, complete, create, create_all, dead, fail, hello, job, key_of, keys,
-    make_queue, make_replicated_queue, offer, one_server, pull, release, retry, retry_after,
-    server_on, settlement, short_lease, submit, unwire, wire,
+    make_queue, offer, one_server, pull, release, retry, retry_after, server_on, settlement,
+    short_lease, submit, unwire, wire,
 };
 
 const QUEUE: &str = "owners";
@@ -816,14 +816,14 @@ async fn law_3_a_late_settlement_and_a_redelivery_never_both_win() {
 #[tokio::test(flavor = "multi_thread")]
 async fn law_3_a_late_settlement_and_a_redelivery_never_both_win_with_three_replicas() {
     let (_cluster, a, b) = cluster_with_two_servers().await;
-    make_replicated_queue(&a, QUEUE, short_lease()).await;
+    make_queue(&a, QUEUE, short_lease()).await;
     late_settlements_race(&a, &b, 5, 2_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn law_3_stale_leases_change_nothing_with_three_replicas() {
     let (_cluster, a, b) = cluster_with_two_servers().await;
-    make_replicated_queue(&a, QUEUE, lease_of(LONG_LEASE)).await;
+    make_queue(&a, QUEUE, lease_of(LONG_LEASE)).await;
     stale_leases_change_nothing(&a, &b, 200, 6).await;
     // The same servers, for what else is to hold with three replicas.
     let delete = proto::DeleteQueueRequest {

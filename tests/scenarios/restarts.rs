@@ -25,8 +25,8 @@ use tokio::{
 use crate::support::{
     Careful, Client, Ledger, SHORT_LEASE, SOON, Session, ack, admin, client,
     cluster_with_two_servers, complete, create, create_all, dead, fail, hello, job, key_of, keys,
-    make_queue, make_replicated_queue, offer, one_server, pull, release, retry_after, server_on,
-    settlement, short_lease, submit, unwire, wire,
+    make_queue, offer, one_server, pull, release, retry_after, server_on, settlement, short_lease,
+    submit, unwire, wire,
 };
 
 const QUEUE: &str = "restarts";
@@ -363,7 +363,7 @@ async fn leader(cluster: &NatsCluster) -> &NatsServer {
 #[tokio::test(flavor = "multi_thread")]
 async fn law_1_no_key_is_given_twice_while_leaders_are_killed() {
     let (cluster, a, b) = cluster_with_two_servers().await;
-    make_replicated_queue(&a, QUEUE, lease_of(Duration::from_secs(60))).await;
+    make_queue(&a, QUEUE, lease_of(Duration::from_secs(60))).await;
     let answers: Arc<Mutex<HashMap<String, Answers>>> = Arc::default();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut racing = JoinSet::new();

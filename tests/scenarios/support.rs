@@ -92,25 +92,8 @@ pub(crate) async fn channel(endpoint: &str) -> Channel {
         .expect("a server that listens")
 }
 
-/// Makes a queue.
+/// Makes a queue. A cluster that was just formed may say for a while that nobody answers.
 pub(crate) async fn make_queue(server: &KeyworkServer, name: &str, config: proto::QueueConfig) {
-    let request = proto::CreateQueueRequest {
-        name: name.into(),
-        config: Some(config),
-    };
-    admin(server)
-        .await
-        .create_queue(request)
-        .await
-        .expect("a queue is made");
-}
-
-/// Makes a queue on a cluster that was just formed: it may say for a while that nobody answers.
-pub(crate) async fn make_replicated_queue(
-    server: &KeyworkServer,
-    name: &str,
-    config: proto::QueueConfig,
-) {
     let mut admin = admin(server).await;
     eventually(2 * SOON, "a queue is made", async || {
         let request = proto::CreateQueueRequest {
