@@ -142,7 +142,7 @@ impl KeyworkServer {
 
     /// SIGSTOP: it keeps its connections and does nothing.
     pub fn pause(&self) {
-        self.process.signal(Signal::SIGSTOP);
+        self.process.freeze();
     }
 
     /// SIGCONT: it goes on where [`KeyworkServer::pause`] froze it.

@@ -139,7 +139,7 @@ impl NatsServer {
 
     /// SIGSTOP: it keeps its connections and answers nothing.
     pub fn pause(&self) {
-        self.process.signal(Signal::SIGSTOP);
+        self.process.freeze();
     }
 
     /// SIGCONT: it goes on where [`NatsServer::pause`] froze it.

@@ -1,10 +1,10 @@
 //! One child process that can be killed, stopped, frozen and thawed, and that never outlives its value.
 
 use std::{
-    io,
+    fs, io,
     process::{Child, Command, ExitStatus},
     sync::Mutex,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -13,6 +13,9 @@ use nix::{
 };
 
 use crate::eventually_some;
+
+/// How long a process may take to stand still.
+const FREEZE: Duration = Duration::from_secs(10);
 
 /// A slot for one process at a time: it runs, or it has ended and been reaped.
 #[derive(Debug, Default)]
@@ -66,11 +69,39 @@ impl Process {
         }
     }
 
+    /// Freezes it with SIGSTOP, and waits until every thread of it stands still: on a busy machine they
+    /// go on for a while after the signal was sent.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+        let Some(pid) = self.pid() else { return };
+        let until = Instant::now() + FREEZE;
+        while !stands_still(pid) {
+            assert!(Instant::now() < until, "{pid} still runs after SIGSTOP");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
         self.0
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// Whether no thread of a process runs, by what Linux says of each: its state comes after its name, which
+/// is in brackets and may hold anything.
+fn stands_still(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    let mut stats = threads
+        .flatten()
+        .flat_map(|thread| fs::read_to_string(thread.path().join("stat")));
+    stats.all(|stat| {
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('T'))
+    })
 }
 
 impl Drop for Process {
