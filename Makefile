@@ -2,7 +2,7 @@
 # what they need by themselves, in .tools and target, and say what to install if a toolchain is missing.
 
 # How many tests of one crate run side by side: each may start servers of its own.
-TEST_THREADS ?= 4
+TEST_THREADS ?= 2
 CARGO ?= cargo
 
 .NOTPARALLEL:

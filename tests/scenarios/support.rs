@@ -151,12 +151,24 @@ pub(crate) async fn offer(
     client: &mut Client,
     request: proto::SubmitRequest,
 ) -> (SubmitOutcome, proto::Job) {
-    let response = client
-        .submit(request)
-        .await
-        .expect("an answer to a submit")
-        .into_inner();
+    let until = Instant::now() + SOON;
+    let response = loop {
+        match client.submit(request.clone()).await {
+            Ok(response) => break response.into_inner(),
+            // On a cluster leaders move; where nothing happened, a client tries again.
+            Err(status) if nothing_happened(&status) && Instant::now() < until => {
+                sleep(Duration::from_millis(100)).await;
+            }
+            Err(status) => panic!("no answer to a submit: {status:?}"),
+        }
+    };
     (response.outcome(), response.job.unwrap_or_default())
+}
+
+/// Whether an UNAVAILABLE says that nothing happened.
+fn nothing_happened(status: &Status) -> bool {
+    let said = status.metadata().get("side_effects");
+    status.code() == tonic::Code::Unavailable && said.is_some_and(|value| value == "none")
 }
 
 /// Submits a key that must be free.
@@ -170,19 +182,27 @@ pub(crate) async fn create(client: &mut Client, queue: &str, key: &str) -> proto
     job
 }
 
-/// Leases one job by a unary pull; `None` when none came in time.
+/// Leases one job by a unary pull; `None` when none came in time. While leaders move, a pull may be told to
+/// try again.
 pub(crate) async fn pull(client: &mut Client, queue: &str, wait: Duration) -> Option<Delivery> {
-    let request = proto::PullRequest {
-        queue: queue.into(),
-        wait: Some(wire(wait)),
-        ..Default::default()
-    };
-    let response = client
-        .pull(request)
-        .await
-        .expect("an answer to a pull")
-        .into_inner();
-    response.deliveries.into_iter().next()
+    let until = Instant::now() + wait;
+    loop {
+        let request = proto::PullRequest {
+            queue: queue.into(),
+            wait: Some(wire(wait)),
+            ..Default::default()
+        };
+        match client.pull(request).await {
+            Ok(response) => return response.into_inner().deliveries.into_iter().next(),
+            Err(status) => {
+                assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
+                if Instant::now() >= until {
+                    return None;
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
 }
 
 /// Settles one lease by a unary ack.
