@@ -79,6 +79,7 @@ async fn law_6_the_same_request_is_the_same_job_outstanding_or_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn law_6_the_same_request_is_the_same_job_with_three_replicas() {
     let (_cluster, a, b) = cluster_with_two_servers().await;
+    make_queue(&a, "q", proto::QueueConfig::default()).await;
     let (mut a, mut b) = (client(&a).await, client(&b).await);
     let request = with_id(submit("q", "foo", "payload"), 1);
     // All at once: the answers to most of them come while the first is still on its way.
@@ -88,11 +89,9 @@ async fn law_6_the_same_request_is_the_same_job_with_three_replicas() {
     });
     let answers = join_all(offers).await;
     let of = |outcome| answers.iter().filter(|(o, _)| *o == outcome).count();
-    assert_eq!(
-        (of(SubmitOutcome::Created), of(SubmitOutcome::Duplicate)),
-        (1, 39),
-        "{answers:?}"
-    );
+    // One was accepted; the answer that said so may have been lost, and its retry is a duplicate.
+    let (created, duplicate) = (of(SubmitOutcome::Created), of(SubmitOutcome::Duplicate));
+    assert!(created <= 1 && created + duplicate == 40, "{answers:?}");
 
     let leased = pull(&mut a, "q", SOON).await.expect("the job");
     ack(&mut a, &leased.lease_token, complete()).await;

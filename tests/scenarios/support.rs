@@ -155,8 +155,9 @@ pub(crate) async fn offer(
     let response = loop {
         match client.submit(request.clone()).await {
             Ok(response) => break response.into_inner(),
-            // On a cluster leaders move; where nothing happened, a client tries again.
-            Err(status) if nothing_happened(&status) && Instant::now() < until => {
+            // On a cluster leaders move. A client tries again where nothing happened, and where its
+            // request has a name.
+            Err(status) if may_try_again(&request, &status) && Instant::now() < until => {
                 sleep(Duration::from_millis(100)).await;
             }
             Err(status) => panic!("no answer to a submit: {status:?}"),
@@ -165,10 +166,12 @@ pub(crate) async fn offer(
     (response.outcome(), response.job.unwrap_or_default())
 }
 
-/// Whether an UNAVAILABLE says that nothing happened.
-fn nothing_happened(status: &Status) -> bool {
+/// Whether trying again can neither harm nor hide anything.
+fn may_try_again(request: &proto::SubmitRequest, status: &Status) -> bool {
     let said = status.metadata().get("side_effects");
-    status.code() == tonic::Code::Unavailable && said.is_some_and(|value| value == "none")
+    let nothing_happened = said.is_some_and(|value| value == "none");
+    let named = !request.request_id.is_empty();
+    status.code() == tonic::Code::Unavailable && (nothing_happened || named)
 }
 
 /// Submits a key that must be free.
