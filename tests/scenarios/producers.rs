@@ -92,9 +92,15 @@ async fn law_6_the_same_request_is_the_same_job_with_three_replicas() {
     // One was accepted; the answer that said so may have been lost, and its retry is a duplicate.
     let (created, duplicate) = (of(SubmitOutcome::Created), of(SubmitOutcome::Duplicate));
     assert!(created <= 1 && created + duplicate == 40, "{answers:?}");
+    let id = &answers[0].1.id;
+    assert!(answers.iter().all(|(_, job)| job.id == *id), "{answers:?}");
 
+    // All the same, there is one job, and it runs once.
     let leased = pull(&mut a, "q", SOON).await.expect("the job");
+    assert_eq!(leased.job.as_ref().map(|job| &job.id), Some(id));
     ack(&mut a, &leased.lease_token, complete()).await;
+    let second = pull(&mut b, "q", Duration::from_millis(500)).await;
+    assert_eq!(second, None, "the job ran twice");
     let (outcome, job) = offer(&mut b, request).await;
     assert_eq!(
         (outcome, job.state()),
