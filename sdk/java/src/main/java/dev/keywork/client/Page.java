@@ -12,11 +12,6 @@ import java.util.function.Function;
  * @param next asks for the part after it, where there is one
  */
 public record Page<T>(List<T> items, Optional<PageRequest> next) {
-  /** Copies the list. */
-  public Page {
-    items = List.copyOf(items);
-  }
-
   static <W, T> Page<T> of(List<W> wire, Function<W, T> read, PageRequest asked, String token) {
     Optional<PageRequest> next = token.isEmpty() ? Optional.empty() : Optional.of(new PageRequest(asked.size(), token));
     return new Page<>(wire.stream().map(read).toList(), next);

@@ -16,7 +16,12 @@ public sealed interface Outcome {
    * @param error what went wrong; at most 2,048 bytes are kept
    */
   record Retry(Optional<Duration> delay, String error) implements Outcome {
-    /** Checks that nothing is null. */
+    /**
+     * Checks that nothing is null.
+     *
+     * @param delay the wait before the next attempt; empty: the job's backoff
+     * @param error what went wrong
+     */
     public Retry {
       Objects.requireNonNull(delay, "delay");
       Objects.requireNonNull(error, "error");
@@ -39,7 +44,11 @@ public sealed interface Outcome {
    * @param reason why; at most 2,048 bytes are kept
    */
   record Fail(String reason) implements Outcome {
-    /** Checks that nothing is null. */
+    /**
+     * Checks that nothing is null.
+     *
+     * @param reason why
+     */
     public Fail {
       Objects.requireNonNull(reason, "reason");
     }
@@ -55,7 +64,12 @@ public sealed interface Outcome {
    * @param payload the payload of the next job; empty: the same
    */
   record Rerun(Duration delay, Optional<Payload> payload) implements Outcome {
-    /** Checks that nothing is null. */
+    /**
+     * Checks that nothing is null.
+     *
+     * @param delay the wait before it
+     * @param payload the payload of the next job; empty: the same
+     */
     public Rerun {
       Objects.requireNonNull(delay, "delay");
       Objects.requireNonNull(payload, "payload");
