@@ -3,7 +3,6 @@ package dev.keywork.errors;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 
@@ -25,8 +24,8 @@ public final class KeyworkException extends RuntimeException {
   /** The stable name, or empty. */
   private final String reason;
 
-  /** The fields at fault. */
-  private final ArrayList<FieldViolation> violations;
+  /** The fields at fault; null where this came out of a serialized form, which leaves them out. */
+  private final transient List<FieldViolation> violations;
 
   /** When trying again can help, or null. */
   private final Duration retryAfter;
@@ -42,7 +41,7 @@ public final class KeyworkException extends RuntimeException {
     this.code = from.code;
     this.description = from.description;
     this.reason = from.reason;
-    this.violations = new ArrayList<>(from.violations);
+    this.violations = List.copyOf(from.violations);
     this.retryAfter = from.retryAfter;
     this.noSideEffects = from.noSideEffects;
     this.broken = from.broken;
@@ -75,7 +74,7 @@ public final class KeyworkException extends RuntimeException {
    */
   public Builder toBuilder() {
     Builder builder = new Builder(code).description(description).reason(reason).retryAfter(retryAfter);
-    builder.violations.addAll(violations);
+    builder.violations.addAll(violations());
     return builder.noSideEffects(noSideEffects).broken(broken).cause(getCause());
   }
 
@@ -112,7 +111,7 @@ public final class KeyworkException extends RuntimeException {
    * @return the fields; may be empty
    */
   public List<FieldViolation> violations() {
-    return Collections.unmodifiableList(violations);
+    return violations == null ? List.of() : violations;
   }
 
   /**
