@@ -9,7 +9,7 @@ from grpc import StatusCode
 
 from keywork import events, reasons
 from keywork._calls import Redriven
-from keywork._version import VERSION as __version__
+from keywork._version import __version__
 from keywork.client import Client, SubmitInterceptor, SubmitNext
 from keywork.context import Cancelled, CancelReason, Context
 from keywork.errors import (

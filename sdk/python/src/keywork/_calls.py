@@ -80,9 +80,7 @@ def get_job(queue: str, key: str) -> Call[job.Job | None]:
 
 
 def list_jobs(queue: str, key_prefix: str, page_size: int, page_token: str) -> Call[Page[job.Job]]:
-    request = pb.ListJobsRequest(
-        queue=queue, key_prefix=key_prefix, page_size=page_size, page_token=page_token
-    )
+    request = pb.ListJobsRequest(queue=queue, key_prefix=key_prefix, page_size=page_size, page_token=page_token)
     return Call(
         WORK_QUEUE + "ListJobs",
         request,
@@ -93,9 +91,7 @@ def list_jobs(queue: str, key_prefix: str, page_size: int, page_token: str) -> C
 
 def cancel_job(queue: str, key: str, job_id: str) -> Call[job.Job]:
     request = pb.CancelJobRequest(queue=queue, key=key, job_id=job_id)
-    return Call(
-        WORK_QUEUE + "CancelJob", request, pb.CancelJobResponse, lambda answer: job.read_job(answer.job)
-    )
+    return Call(WORK_QUEUE + "CancelJob", request, pb.CancelJobResponse, lambda answer: job.read_job(answer.job))
 
 
 def list_dead_jobs(queue: str, key: str, page_size: int, page_token: str) -> Call[Page[job.DeadJob]]:
@@ -131,9 +127,7 @@ def redrive_dead_jobs(queue: str, dead_ids: Iterable[int], max_jobs: int) -> Cal
 
 def delete_dead_jobs(queue: str, dead_ids: Iterable[int], all_of_them: bool) -> Call[int]:
     request = pb.DeleteDeadJobsRequest(queue=queue, dead_ids=dead_ids, all=all_of_them)
-    return Call(
-        WORK_QUEUE + "DeleteDeadJobs", request, pb.DeleteDeadJobsResponse, lambda answer: int(answer.deleted)
-    )
+    return Call(WORK_QUEUE + "DeleteDeadJobs", request, pb.DeleteDeadJobsResponse, lambda answer: int(answer.deleted))
 
 
 def pull(queue: str, max_jobs: int, wait: Seconds | None, worker_id: str) -> Call[list[leases.Leased]]:
@@ -224,9 +218,7 @@ def get_schedule(name: str) -> Call[schedules.Schedule]:
 
 
 def _schedule(method: str, request: Any, response: type[Any]) -> Call[schedules.Schedule]:
-    return Call(
-        SCHEDULES + method, request, response, lambda answer: schedules.read_schedule(answer.schedule)
-    )
+    return Call(SCHEDULES + method, request, response, lambda answer: schedules.read_schedule(answer.schedule))
 
 
 def list_schedules(page_size: int, page_token: str) -> Call[Page[schedules.Schedule]]:

@@ -64,9 +64,7 @@ class Endpoint:
         """Reads a URI such as ``http://127.0.0.1:50051``."""
         parts = urlsplit(uri)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
-            raise ValueError(
-                f"failed to read the endpoint {uri!r}: it must be http://HOST:PORT or https://HOST:PORT"
-            )
+            raise ValueError(f"failed to read the endpoint {uri!r}: it must be http://HOST:PORT or https://HOST:PORT")
         port = parts.port or (443 if parts.scheme == "https" else 80)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         return cls(uri, f"{host}:{port}", parts.scheme == "https")
@@ -116,9 +114,7 @@ class Options:
         """As `connect`, for the running event loop."""
         endpoint = self.endpoints[number % len(self.endpoints)]
         if endpoint.secure:
-            return grpc.aio.secure_channel(
-                endpoint.target, self.channel_credentials(), options=CHANNEL_OPTIONS
-            )
+            return grpc.aio.secure_channel(endpoint.target, self.channel_credentials(), options=CHANNEL_OPTIONS)
         return grpc.aio.insecure_channel(endpoint.target, options=CHANNEL_OPTIONS)
 
 

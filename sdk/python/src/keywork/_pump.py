@@ -94,9 +94,10 @@ class Pump:
         patience = Patience(self._channels, self._deadline())
         try:
             while not self._is_done():
-                self._take(None)
                 if self._flying:
                     self._connected(patience)
+                else:
+                    self._take(None)
         except Exception as error:  # noqa: BLE001 - whoever waits for answers must not wait for ever.
             self._give_up(errors.make(errors.StatusCode.INTERNAL, f"the submitting thread broke: {error!r}"))
 

@@ -1,3 +1,3 @@
 """The package's version, as servers are told it."""
 
-VERSION = "0.1.0"
+__version__ = "0.1.0"

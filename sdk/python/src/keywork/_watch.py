@@ -21,9 +21,7 @@ class Watch:
     """One stream of events."""
 
     def __init__(self, channels: Channels, queue: str, key: str) -> None:
-        method = channels.method(
-            WORK_QUEUE + "WatchJobs", "unary_stream", pb.WatchJobsRequest, pb.WatchJobsResponse
-        )
+        method = channels.method(WORK_QUEUE + "WatchJobs", "unary_stream", pb.WatchJobsRequest, pb.WatchJobsResponse)
         request = pb.WatchJobsRequest(queue=queue, key=key)
         self._call: Any = method(request, metadata=channels.options.metadata)
 

@@ -108,9 +108,7 @@ class Client(Core):
         offers = [self._offer(submit) for submit in submits]
         return await self._do(_calls.submit_batch(offers)) if offers else []
 
-    async def submit_many(
-        self, submits: Iterable[Submit] | AsyncIterable[Submit]
-    ) -> list[Submitted | CallError]:
+    async def submit_many(self, submits: Iterable[Submit] | AsyncIterable[Submit]) -> list[Submitted | CallError]:
         """Offers many jobs on one stream, and answers in their order. A bad one spoils no other.
 
         Unanswered offers are made again, with the same ``request_id``s, when the stream breaks; an offer whose
@@ -142,9 +140,7 @@ class Client(Core):
             feeding.cancel()
             pump.close()
 
-    async def _feed(
-        self, submits: Iterable[Submit] | AsyncIterable[Submit], pump: Pump, answers: _Answers
-    ) -> None:
+    async def _feed(self, submits: Iterable[Submit] | AsyncIterable[Submit], pump: Pump, answers: _Answers) -> None:
         async for submit in _each(submits):
             await answers.room()
             offer = self._offer(submit)
@@ -191,9 +187,7 @@ class Client(Core):
         """A page of a queue's dead letters, oldest first; `key` narrows it to one key."""
         return await self._do(_calls.list_dead_jobs(queue, key, page_size, page_token))
 
-    async def redrive_dead_jobs(
-        self, queue: str, dead_ids: Iterable[int] = (), *, max_jobs: int = 0
-    ) -> list[Redriven]:
+    async def redrive_dead_jobs(self, queue: str, dead_ids: Iterable[int] = (), *, max_jobs: int = 0) -> list[Redriven]:
         """Submits dead letters again, with attempts counted from 1; without ids the oldest, up to `max_jobs` (100).
 
         Repeating it is safe: one that was redriven is no dead letter any more.

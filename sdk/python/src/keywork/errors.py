@@ -218,9 +218,10 @@ def unanswered(message: str) -> CallError:
 
 def of_rpc(error: grpc.RpcError) -> CallError:
     """The error of a call or a stream that ended with a status."""
-    code = error.code() if isinstance(error, grpc.Call) else StatusCode.UNKNOWN
-    message = (error.details() if isinstance(error, grpc.Call) else str(error)) or ""
-    metadata = dict(error.trailing_metadata() or ()) if isinstance(error, grpc.Call) else {}
+    # What gRPC raises is a call too, which its types do not say.
+    call: Any = error
+    code, message = call.code(), call.details() or ""
+    metadata = dict(call.trailing_metadata() or ())
     details = _details(metadata.get("grpc-status-details-bin"))
     return make(
         code,

@@ -189,9 +189,7 @@ def read_submitted(wire: pb.SubmitResponse, own_id: bool) -> Submitted:
     """
     outcome = _OUTCOMES.get(wire.outcome)
     if outcome is None:
-        raise errors.make(
-            StatusCode.INTERNAL, "the server answered with an outcome that this version does not know"
-        )
+        raise errors.make(StatusCode.INTERNAL, "the server answered with an outcome that this version does not know")
     if outcome is SubmitOutcome.DUPLICATE and own_id:
         outcome = SubmitOutcome.CREATED
     return Submitted(outcome, read_job(wire.job))

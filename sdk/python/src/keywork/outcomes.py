@@ -28,7 +28,7 @@ class Outcome(Exception):  # noqa: N818 - it is raised like an error, and is non
         return ()
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._fields() == other._fields()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._fields() == other._fields()
 
     def __hash__(self) -> int:
         return hash((type(self), self._fields()))

@@ -81,10 +81,10 @@ def read_config(wire: pb.QueueConfig) -> QueueConfig:
     """A configuration of the wire; times become seconds."""
     config = QueueConfig()
     for name in _DURATIONS:
-        if wire.HasField(name):  # type: ignore[arg-type]
+        if wire.HasField(name):
             setattr(config, name, _wire.from_duration(getattr(wire, name)))
     for name in ("max_attempts", "max_depth", "max_payload_bytes"):
-        if wire.HasField(name):  # type: ignore[arg-type]
+        if wire.HasField(name):
             setattr(config, name, getattr(wire, name))
     if wire.HasField("backoff"):
         initial = _wire.from_duration(wire.backoff.initial)

@@ -102,7 +102,7 @@ def to_wire(submit: Submit) -> pb.SubmitRequest:
         max_attempts=submit.max_attempts,
     )
     if submit.on_conflict is not OnConflict.REJECT:
-        request.on_conflict = submit.on_conflict.value  # type: ignore[assignment]
+        request.on_conflict = submit.on_conflict.value
     _set_times(request, submit)
     return request
 

@@ -56,9 +56,7 @@ class BaseWorker:
     def counts(self) -> Counts:
         """What it has done so far."""
         counts = self._shared.counts
-        return type(counts)(
-            counts.started, counts.settled, counts.leases_lost, counts.dropped_results, counts.sessions
-        )
+        return type(counts)(counts.started, counts.settled, counts.leases_lost, counts.dropped_results, counts.sessions)
 
     @property
     def worker_id(self) -> str:
@@ -240,9 +238,7 @@ def signals(shared: Shared) -> Iterator[None]:
     The handlers are Python's own and not the loop's, since a loop that is blocked by a handler runs none.
     """
     if threading.current_thread() is not threading.main_thread():
-        raise RuntimeError(
-            "run() handles signals, which Python allows in the main thread only: use run_until()"
-        )
+        raise RuntimeError("run() handles signals, which Python allows in the main thread only: use run_until()")
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         shared.signalled()

@@ -68,7 +68,7 @@ class Driver(Receiving, Sending):
         try:
             self._work()
             self.link.close()
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, handlers must be told.
             log.exception("the worker's loop broke")
             self.error = WorkerBrokenError()
         self._end()

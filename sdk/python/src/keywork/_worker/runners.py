@@ -116,9 +116,7 @@ class LoopRunner:
 class ThreadRunner:
     """Runs handlers that are plain functions on threads."""
 
-    def __init__(
-        self, shared: Shared, handler: Any, interceptors: list[Any], tracing: Tracing | None
-    ) -> None:
+    def __init__(self, shared: Shared, handler: Any, interceptors: list[Any], tracing: Tracing | None) -> None:
         self._shared = shared
         self._call = handlers.chain(interceptors, handler)
         self._tracing = tracing

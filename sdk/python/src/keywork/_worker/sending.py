@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from keywork._version import VERSION
+from keywork._version import __version__
 from keywork._worker.beats import LISTED
 from keywork._worker.stop import Stop
 from keywork.v1 import work_queue_pb2 as pb
@@ -44,7 +44,7 @@ class Sending:
             session_ticket=self.session.ticket,
             protocol_version=1,
             sdk_name="keywork-python",
-            sdk_version=VERSION,
+            sdk_version=__version__,
         )
         self.link.open(pb.LeaseRequest(hello=hello), now)
 

@@ -114,13 +114,9 @@ class Receiving:
 
     def _on_welcome(self, welcome: pb.Welcome, now: float) -> None:
         self.terms = {terms.queue: _terms(terms) for terms in welcome.queues}
-        shortest = min(
-            (terms.lease_duration for terms in self.terms.values()), default=DEFAULT_TERMS.lease_duration
-        )
+        shortest = min((terms.lease_duration for terms in self.terms.values()), default=DEFAULT_TERMS.lease_duration)
         self.session.heartbeat_interval = from_duration(welcome.heartbeat_interval) or shortest / 3
-        self.session.liveness = (
-            from_duration(welcome.liveness_timeout) or self.session.heartbeat_interval * 2.5
-        )
+        self.session.liveness = from_duration(welcome.liveness_timeout) or self.session.heartbeat_interval * 2.5
         self.link.heard(now, self.session.liveness)
         self._remember_ticket(welcome.session_ticket)
         if not self.session.live:
@@ -175,9 +171,7 @@ class Receiving:
             if (held := self.leases.find(lease.lease_token)) is not None:
                 why = lost_reason(lease.reason)
                 cancelled = why is LostReason.CANCELLED
-                self.lose(
-                    held, CancelReason.JOB_CANCELLED if cancelled else CancelReason.LEASE_LOST, why, now
-                )
+                self.lose(held, CancelReason.JOB_CANCELLED if cancelled else CancelReason.LEASE_LOST, why, now)
 
     def _on_result(self, result: pb.SettlementResult, now: float) -> None:
         held = self.leases.find(result.lease_token)

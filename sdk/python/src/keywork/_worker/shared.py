@@ -14,6 +14,7 @@ from keywork._worker.stop import Order
 if TYPE_CHECKING:
     from keywork._connection import Options
     from keywork._worker.leases import Held
+    from keywork.leases import SettledOutcome
     from keywork.outcomes import Outcome
 
 log = logging.getLogger("keywork")
@@ -82,7 +83,7 @@ class Shared:
         except Exception:
             log.exception("on_event failed at %r", event)
 
-    def tell_settled(self, held: Held, outcome: events.SettledOutcome) -> None:
+    def tell_settled(self, held: Held, outcome: SettledOutcome) -> None:
         """Tells the owner of what happens with every job: nothing is made where nobody listens."""
         if self.on_event is not None:
             job = held.job

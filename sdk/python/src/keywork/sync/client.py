@@ -144,9 +144,7 @@ class Client(Core):
         """The outstanding job of a key, with its payload; None when the key is free."""
         return self._do(_calls.get_job(queue, key))
 
-    def list_jobs(
-        self, queue: str, *, key_prefix: str = "", page_size: int = 0, page_token: str = ""
-    ) -> Page[Job]:
+    def list_jobs(self, queue: str, *, key_prefix: str = "", page_size: int = 0, page_token: str = "") -> Page[Job]:
         """A page of a queue's outstanding jobs, without payloads."""
         return self._do(_calls.list_jobs(queue, key_prefix, page_size, page_token))
 
@@ -162,15 +160,11 @@ class Client(Core):
         """Ends the outstanding job of a key; with a `job_id` only if it is that one."""
         return self._do(_calls.cancel_job(queue, key, job_id))
 
-    def list_dead_jobs(
-        self, queue: str, *, key: str = "", page_size: int = 0, page_token: str = ""
-    ) -> Page[DeadJob]:
+    def list_dead_jobs(self, queue: str, *, key: str = "", page_size: int = 0, page_token: str = "") -> Page[DeadJob]:
         """A page of a queue's dead letters, oldest first; `key` narrows it to one key."""
         return self._do(_calls.list_dead_jobs(queue, key, page_size, page_token))
 
-    def redrive_dead_jobs(
-        self, queue: str, dead_ids: Iterable[int] = (), *, max_jobs: int = 0
-    ) -> list[Redriven]:
+    def redrive_dead_jobs(self, queue: str, dead_ids: Iterable[int] = (), *, max_jobs: int = 0) -> list[Redriven]:
         """Submits dead letters again, with attempts counted from 1; without ids the oldest, up to `max_jobs` (100).
 
         Repeating it is safe: one that was redriven is no dead letter any more.
@@ -185,9 +179,7 @@ class Client(Core):
         """Deletes all dead letters of a queue for good; tells how many there were."""
         return self._do(_calls.delete_dead_jobs(queue, (), True))
 
-    def pull(
-        self, queue: str, *, max_jobs: int = 1, wait: Seconds | None = None, worker_id: str = ""
-    ) -> list[Leased]:
+    def pull(self, queue: str, *, max_jobs: int = 1, wait: Seconds | None = None, worker_id: str = "") -> list[Leased]:
         """Leases jobs without a stream; none when the wait (20 s) ended without one.
 
         The caller keeps the deadlines: extend with `heartbeat`, settle with `ack`.
