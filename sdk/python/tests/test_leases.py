@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Cancelled, Log, Scene, _scene
+from support import Cancelled, Log, Scene, _scene
 
 from keywork import CancelReason, Context, Job, StatusCode, events
 from keywork._worker import driver

@@ -95,7 +95,12 @@ def test_waits_stay_between_the_shortest_and_the_longest() -> None:
 
 
 def test_durations_go_to_the_wire_and_back() -> None:
-    for given, seconds, nanos in [(1.5, 1, 500_000_000), (timedelta(days=1), 86_400, 0), (-1.5, -1, -500_000_000)]:
+    cases: list[tuple[float | timedelta, int, int]] = [
+        (1.5, 1, 500_000_000),
+        (timedelta(days=1), 86_400, 0),
+        (-1.5, -1, -500_000_000),
+    ]
+    for given, seconds, nanos in cases:
         assert _wire.to_duration(given) == Duration(seconds=seconds, nanos=nanos)
     assert _wire.from_duration(_wire.to_duration(0.000_001)) == 0.000_001
     assert _wire.from_duration(Duration(seconds=-1)) == 0.0

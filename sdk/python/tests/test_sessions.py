@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
-from conftest import Scene, within
+from support import Scene, within
 
 from keywork import CancelReason, StatusCode, WorkerRefusedError, WorkerSupersededError, events, reasons
 from keywork._worker import link
-from keywork.testing import Status
+from keywork.testing import Seen, Status
 
 
 async def test_a_stream_that_ends_ok_is_opened_again_and_its_leases_are_claimed(scene: Scene) -> None:
@@ -36,12 +38,14 @@ async def test_every_status_that_is_no_refusal_means_reconnect(scene: Scene) -> 
         StatusCode.RESOURCE_EXHAUSTED,
     ]
     async with scene.worker():
-        for ended, code in enumerate(codes):
-            await scene.server.until(
-                "a session", lambda seen, n=ended: len(seen.hellos) == n + 1 and seen.sessions == 1
-            )
+        for ended, code in enumerate(codes, 1):
+            await scene.server.until("a session", partial(_is_session, ended))
             scene.server.end_sessions(Status(code, "gone"))
         await scene.server.until("a last session", lambda seen: len(seen.hellos) == len(codes) + 1)
+
+
+def _is_session(number: int, seen: Seen) -> bool:
+    return len(seen.hellos) == number and seen.sessions == 1
 
 
 @pytest.mark.parametrize(

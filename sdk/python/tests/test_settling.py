@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 import pytest
-from conftest import Log, Scene
+from support import Log, Scene
 
 from keywork import (
     Complete,

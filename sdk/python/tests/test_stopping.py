@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 import pytest
-from conftest import Cancelled, Scene, Started, within
+from support import Cancelled, Scene, Started, within
 
 from keywork import CancelReason, Context, Job, WorkerForcedError, events
 
@@ -131,9 +131,10 @@ def test_a_loop_that_ends_releases_its_jobs() -> None:
         async def main() -> None:
             scene = Scene(server)
             await scene.submit("a")
-            scene.running = asyncio.ensure_future(scene.worker().run_until())  # type: ignore[attr-defined]
+            left_running.append(asyncio.ensure_future(scene.worker().run_until()))
             await scene.until_started(1)
 
+        left_running: list[asyncio.Future[None]] = []
         asyncio.run(main())
         server.wait_until("the release", lambda seen: seen.settled("release") == ["a"])
 

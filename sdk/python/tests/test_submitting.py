@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from conftest import Scene
+from support import Scene
 
 from keywork import (
     AlreadyExistsError,
@@ -168,7 +168,7 @@ async def test_a_stream_of_submits_is_answered_as_it_goes(scene: Scene) -> None:
         seen += 1
         if seen == 5_000:
             break
-    await answers.aclose()  # type: ignore[attr-defined]
+    await answers.aclose()
 
 
 async def test_an_error_of_the_source_is_raised(scene: Scene) -> None:
@@ -267,7 +267,7 @@ async def test_headers_are_sent_and_raw_calls_reach_everything(scene: Scene) -> 
         assert client.metadata == (("authorization", "Bearer x"),)
         await client.submit("q", "a")
         async with client.channel() as channel:
-            stub = raw.WorkQueueStub(channel)  # type: ignore[no-untyped-call]
+            stub = raw.WorkQueueStub(channel)
             answer = await stub.GetJob(raw.GetJobRequest(queue="q", key="a"), metadata=client.metadata)
         assert answer.job.key == "a"
 

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import grpc
@@ -121,7 +121,7 @@ class Client(Core):
 
     async def submit_stream(
         self, submits: Iterable[Submit] | AsyncIterable[Submit]
-    ) -> AsyncIterator[tuple[int, Submitted | CallError]]:
+    ) -> AsyncGenerator[tuple[int, Submitted | CallError], None]:
         """Offers jobs as they come, and yields each answer, with its offer's place in the order, when it is there.
 
         For sources without an end. Ending the iteration ends it.
@@ -158,7 +158,7 @@ class Client(Core):
         """A page of a queue's outstanding jobs, without payloads."""
         return await self._do(_calls.list_jobs(queue, key_prefix, page_size, page_token))
 
-    async def watch_jobs(self, queue: str, key: str = "") -> AsyncIterator[Job]:
+    async def watch_jobs(self, queue: str, key: str = "") -> AsyncGenerator[Job, None]:
         """Yields jobs of a queue, or of one key, as their states change."""
         watch = Watch(self._channels, queue, key)
         loop = asyncio.get_running_loop()

@@ -17,6 +17,7 @@ from keywork.outcomes import Complete, Fail, Outcome, Release, Rerun, Retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
+    from contextlib import AbstractContextManager
 
     from opentelemetry.propagators.textmap import TextMapPropagator
 
@@ -52,9 +53,12 @@ class OpenTelemetry:
         else:
             propagate.inject(attributes)
 
-    @contextmanager
-    def handling(self, job: Job) -> Iterator[trace.Span]:
+    def handling(self, job: Job) -> AbstractContextManager[object]:
         """A span of the kind CONSUMER, named after the queue."""
+        return self._span(job)
+
+    @contextmanager
+    def _span(self, job: Job) -> Iterator[trace.Span]:
         extract = propagate.extract if self._propagator is None else self._propagator.extract
         parent = extract(job.attributes)
         submitter = get_current_span(parent).get_span_context()

@@ -11,13 +11,18 @@ The modules are also importable by their proto paths, such as ``keywork.v1.work_
 the contract, which only grows.
 """
 
+from typing import Any
+
+from keywork.v1 import queue_admin_pb2_grpc, schedules_pb2_grpc, work_queue_pb2_grpc
 from keywork.v1.job_pb2 import *  # noqa: F403
 from keywork.v1.queue_admin_pb2 import *  # noqa: F403
 from keywork.v1.queue_admin_pb2_grpc import QueueAdminServicer as QueueAdminServicer
-from keywork.v1.queue_admin_pb2_grpc import QueueAdminStub as QueueAdminStub
 from keywork.v1.schedules_pb2 import *  # noqa: F403
 from keywork.v1.schedules_pb2_grpc import SchedulesServicer as SchedulesServicer
-from keywork.v1.schedules_pb2_grpc import SchedulesStub as SchedulesStub
 from keywork.v1.work_queue_pb2 import *  # noqa: F403
 from keywork.v1.work_queue_pb2_grpc import WorkQueueServicer as WorkQueueServicer
-from keywork.v1.work_queue_pb2_grpc import WorkQueueStub as WorkQueueStub
+
+# The generated stubs have no types, which a strict checker would hold against their callers.
+QueueAdminStub: Any = queue_admin_pb2_grpc.QueueAdminStub
+SchedulesStub: Any = schedules_pb2_grpc.SchedulesStub
+WorkQueueStub: Any = work_queue_pb2_grpc.WorkQueueStub

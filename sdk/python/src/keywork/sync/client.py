@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -116,7 +116,7 @@ class Client(Core):
             answers[place] = answer
         return [answers[place] for place in range(len(answers))]
 
-    def submit_stream(self, submits: Iterable[Submit]) -> Iterator[tuple[int, Submitted | CallError]]:
+    def submit_stream(self, submits: Iterable[Submit]) -> Generator[tuple[int, Submitted | CallError], None, None]:
         """Offers jobs as they come, and yields each answer, with its offer's place in the order, when it is there.
 
         For sources without an end. Ending the iteration ends it.
@@ -148,7 +148,7 @@ class Client(Core):
         """A page of a queue's outstanding jobs, without payloads."""
         return self._do(_calls.list_jobs(queue, key_prefix, page_size, page_token))
 
-    def watch_jobs(self, queue: str, key: str = "") -> Iterator[Job]:
+    def watch_jobs(self, queue: str, key: str = "") -> Generator[Job, None, None]:
         """Yields jobs of a queue, or of one key, as their states change."""
         watch = Watch(self._channels, queue, key)
         try:
