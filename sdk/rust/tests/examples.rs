@@ -5,7 +5,6 @@
 
 use std::{
     io::{BufRead, BufReader},
-    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
@@ -26,7 +25,7 @@ struct Example(Child);
 impl Example {
     /// Starts it.
     fn start(name: &str, server: &FakeServer) -> Result<Self, Box<dyn std::error::Error>> {
-        let mut path = PathBuf::from(std::env::current_exe()?);
+        let mut path = std::env::current_exe()?;
         path.pop();
         path.pop();
         let child = Command::new(path.join("examples").join(name))
