@@ -409,6 +409,33 @@ async fn a_lost_lease_stops_the_whole_process_group() -> Tested {
 }
 
 #[tokio::test]
+async fn a_killed_worker_takes_its_commands_and_their_children_along() -> Tested {
+    let server = FakeServer::start().await?;
+    let directory = tempfile::tempdir()?;
+    let pids = directory.path().join("pids");
+    server.client()?.submit(Submit::new("q", "k")).await?;
+    // It and its child both ignore SIGTERM.
+    let script = format!(
+        "trap '' TERM; sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; wait; wait",
+        pids.display()
+    );
+    let working = Working::start(&server, &["--kill-after", "100ms"], &script);
+    let pids = wait_for_file(&pids).await;
+    let children = children_of(working.0.id());
+    assert_eq!(children.len(), 2, "the command and its guard");
+    working.signal("KILL");
+    working.end().await;
+    for pid in pids.split_whitespace() {
+        wait_for_end(pid).await;
+    }
+    for child in children {
+        wait_for_end(&child).await;
+    }
+    assert!(server.seen().settlements.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_command_that_cannot_be_started_ends_the_worker_and_costs_no_attempt() -> Tested {
     let server = FakeServer::start().await?;
     server.client()?.submit(Submit::new("q", "k")).await?;
@@ -432,6 +459,19 @@ async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
 
 async fn wait_for_file(path: &std::path::Path) -> String {
     polled("the file", || std::fs::read_to_string(path).ok()).await
+}
+
+/// The children of a process, by the system's word.
+fn children_of(parent: u32) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("a proc file system");
+    let names = processes.flatten().map(|entry| entry.file_name());
+    let pids = names.filter_map(|name| name.into_string().ok());
+    pids.filter(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        after_name.split_whitespace().nth(1) == Some(&parent.to_string())
+    })
+    .collect()
 }
 
 /// A process has ended when it is gone or waits to be reaped.
