@@ -5,16 +5,17 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use async_nats::{Client, HeaderMap, Message, Request, RequestErrorKind, jetstream};
+use async_nats::{Client, HeaderMap, Message, Request, RequestErrorKind, StatusCode, jetstream};
 use futures::StreamExt;
 use keywork_testkit::{NatsCluster, NatsServer, eventually, eventually_some};
 use serde_json::{Value, json};
 
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 pub(crate) const AT_ONCE: Duration = Duration::from_millis(300);
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Error codes of JetStream.
 pub(crate) const STORE_FAILED: u64 = 10077;
@@ -375,8 +376,22 @@ impl Lab {
         answer.get("message")?["seq"].as_u64()
     }
 
-    /// Up to `count` deliveries, those that come within `patience`.
+    /// Up to `count` deliveries, those that come within `patience`. A pull that was refused is made again: a
+    /// consumer of three replicas that was just made, or whose leader moves, takes none for a moment.
     pub(crate) async fn pull(&self, count: usize, patience: Duration) -> Vec<Delivery> {
+        let end = Instant::now() + patience;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let (deliveries, refused) = self.pull_once(count, left.max(MILLISECOND)).await;
+            if !refused || !deliveries.is_empty() || Instant::now() >= end {
+                return deliveries;
+            }
+            tokio::time::sleep(10 * MILLISECOND).await;
+        }
+    }
+
+    /// What one pull brings, and whether it ended with another status than that its time was over.
+    async fn pull_once(&self, count: usize, patience: Duration) -> (Vec<Delivery>, bool) {
         let inbox = self.client.new_inbox();
         let replies = self.client.subscribe(inbox.clone()).await.unwrap();
         let request = json!({ "batch": count, "expires": nanos(patience) }).to_string();
@@ -386,19 +401,27 @@ impl Lab {
             .await
             .unwrap();
         let context = jetstream::new(self.client.clone());
-        replies
+        let mut refused = false;
+        let deliveries = replies
             // The pull expires, which ends it; the time-out is for a server that has gone.
             .take_until(tokio::time::sleep(patience + Duration::from_secs(2)))
-            .take_while(|reply| std::future::ready(reply.status.is_none()))
+            .take_while(|reply| {
+                refused = matches!(reply.status, Some(status) if status != StatusCode::TIMEOUT);
+                std::future::ready(reply.status.is_none())
+            })
             .take(count)
             .map(|message| Delivery::read(message, &context))
             .collect()
-            .await
+            .await;
+        (deliveries, refused)
     }
 
-    /// The one delivery that must come soon.
+    /// The one delivery that must come soon. A pull that was lost on its way to a leader that moves is made again.
     pub(crate) async fn take(&self) -> Delivery {
-        self.pull(1, SOON).await.pop().unwrap()
+        eventually_some(3 * SOON, "a delivery", async || {
+            self.pull(1, SOON).await.pop()
+        })
+        .await
     }
 
     /// Whether nothing is delivered at this moment.
