@@ -20,7 +20,12 @@ demo: ## Builds Keywork and shows it at work.
 	@demo/run
 
 .PHONY: test
-test: need tools arrows fmt clippy lint build unit ## Sets up, then checks and tests everything.
+test: need tools arrows fmt clippy lint build unit conformance-quick ## Sets up, then checks and tests everything.
+
+.PHONY: conformance
+conformance: ## Holds every SDK to all scenarios; ends with a table.
+	@tools/install-nats-server
+	tests/conformance/run
 
 .PHONY: tools
 tools: ## Installs nats-server, buf and grpcurl into .tools.
@@ -64,3 +69,8 @@ build:
 unit: # All of the Rust tests; those at the end are the black-box ones.
 	@tools/install-nats-server
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=$(TEST_THREADS)
+
+.PHONY: conformance-quick
+conformance-quick: # The quick scenarios for every SDK, each along one path.
+	@tools/install-nats-server
+	tests/conformance/run --quick
