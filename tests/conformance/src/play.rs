@@ -165,21 +165,29 @@ impl<'a> Player<'a> {
                 what,
                 least,
                 most,
+                more,
                 within_ms,
-            } => self.seen(*what, *least, *most, *within_ms).await,
+            } => {
+                let least = match more {
+                    0 => *least,
+                    more => self.seen_so_far(*what)? + more,
+                };
+                self.seen(*what, least, *most, *within_ms).await
+            }
             Step::Rate {
                 what,
                 least,
                 most,
                 for_ms,
             } => self.rate(*what, *least, *most, *for_ms).await,
-            Step::Repeat { times, steps } => self.repeat(*times, steps).await,
+            Step::Repeat { over, steps } => self.repeat(over, steps).await,
         }
     }
 
-    async fn repeat(&mut self, times: usize, steps: &[Step]) -> Played {
-        for round in 1..=times {
-            self.names.set("n", json!(round));
+    async fn repeat(&mut self, over: &[Value], steps: &[Step]) -> Played {
+        for it in over {
+            let it = self.filled(it);
+            self.names.set("it", it);
             self.steps(steps).await?;
         }
         Ok(())

@@ -142,11 +142,14 @@ pub(crate) enum Step {
     },
     /// What the scripted server does from now on.
     Script(Script),
-    /// Until the scripted server has seen so much of something.
+    /// Until the scripted server has seen so much of something, or so much more from now on.
     Seen {
         what: SeenWhat,
+        #[serde(default)]
         least: usize,
         most: Option<usize>,
+        #[serde(default)]
+        more: usize,
         #[serde(default = "soon")]
         within_ms: u64,
     },
@@ -157,8 +160,8 @@ pub(crate) enum Step {
         most: usize,
         for_ms: u64,
     },
-    /// Steps again and again, as often as it says; `$n` is the round.
-    Repeat { times: usize, steps: Vec<Step> },
+    /// Steps again and again, once for each of `over`; `$it` is that one.
+    Repeat { over: Vec<Value>, steps: Vec<Step> },
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -105,7 +105,9 @@ enum End {
 impl Pump {
     async fn run(mut self) {
         let mut patience = Patience::new(&self.client, self.deadline());
-        loop {
+        // Where there is nothing to offer, no server needs to be asked.
+        self.take_ready();
+        while !self.is_done() {
             let error = match self.connection(&mut patience).await {
                 End::Done => return,
                 End::Broken(error) => error,
@@ -147,6 +149,9 @@ impl Pump {
         let mut heard = Instant::now();
         while !self.is_done() {
             self.take_ready();
+            if self.is_done() {
+                break;
+            }
             match self.step(&sender, &mut inbound, heard + limit).await {
                 Ok(false) => {}
                 Ok(true) => {

@@ -335,14 +335,17 @@ async fn every_answered_settlement_is_told_with_its_lease() -> Tested {
     scene.submit(&["a"]).await;
     scene.until_started(1).await;
     scene.open_gate();
-    let told = |event: &Event| match event {
-        Event::Settled {
+    let told = |event: &Event| {
+        let Event::Settled {
             queue,
             key,
             fencing_number,
             outcome,
-        } => Some((queue.clone(), key.clone(), *fencing_number > 0, *outcome)),
-        _ => None,
+        } = event
+        else {
+            return None;
+        };
+        Some((queue.clone(), key.clone(), *fencing_number > 0, *outcome))
     };
     let events = scene
         .events

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::support::{Running, Scene, Tested};
+use crate::support::{Running, Scene, Tested, within};
 use futures::{StreamExt, stream};
 use keywork_sdk::{
     Client, Submit, SubmitOutcome,
@@ -377,5 +377,13 @@ async fn every_call_can_be_made_from_a_task() -> Tested {
     can_be_sent(&client.list_queues(Page::default()));
     can_be_sent(&client.list_dead_jobs("q", None, Page::default()));
     can_be_sent(&client.pull(keywork_sdk::client::Pull::new("q")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn offering_nothing_is_answered_with_nothing() -> Tested {
+    let server = FakeServer::start().await?;
+    let answers = within("no answers", server.client()?.submit_many([])).await;
+    assert!(answers.is_empty());
     Ok(())
 }

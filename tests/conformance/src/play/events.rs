@@ -56,7 +56,7 @@ impl Player<'_> {
             .place(expect.after.as_deref())?
             .map_or(0, |(index, _)| index);
         let filter = Filter {
-            worker: expect.worker.clone(),
+            worker: expect.worker.as_ref().map(|name| self.names.text(name)),
             see: self.filled(&expect.see),
             from,
         };

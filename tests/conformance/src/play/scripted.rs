@@ -40,6 +40,7 @@ impl Player<'_> {
     pub(super) fn script(&mut self, script: &Script) -> Played {
         self.trace.note("script", &json!(format!("{script:?}")));
         let fake = self.fake()?;
+        let script = &self.named(script);
         change(fake, script)?;
         if let Some(code) = &script.end_sessions {
             fake.end_sessions(status(code)?);
@@ -54,10 +55,33 @@ impl Player<'_> {
             let reason = wire(reason, |name| {
                 LostReason::from_str_name(&format!("LOST_REASON_{name}"))
             })?;
-            let (queue, key) = (self.names.text("$queue"), self.names.text(key));
-            fake.lose_lease(&queue, &key, reason, *tell);
+            fake.lose_lease(&self.names.text("$queue"), key, reason, *tell);
         }
         Ok(())
+    }
+
+    /// The script with its names filled in.
+    fn named(&self, script: &Script) -> Script {
+        let texts = |texts: &[String]| texts.iter().map(|text| self.names.text(text)).collect();
+        let text = |text: &Option<String>| text.as_ref().map(|text| self.names.text(text));
+        Script {
+            refuse_sessions: texts(&script.refuse_sessions),
+            refuse_all: text(&script.refuse_all),
+            settlement_answers: texts(&script.settlement_answers),
+            submit_faults: texts(&script.submit_faults),
+            end_sessions: text(&script.end_sessions),
+            go_away: text(&script.go_away),
+            lose: script.lose.as_ref().map(|lose| Lose {
+                key: self.names.text(&lose.key),
+                reason: self.names.text(&lose.reason),
+                tell: lose.tell,
+            }),
+            ..script.clone()
+        }
+    }
+
+    pub(super) fn seen_so_far(&self, what: SeenWhat) -> Result<usize, Stop> {
+        Ok(count(&self.fake()?.seen(), what))
     }
 
     pub(super) async fn seen(

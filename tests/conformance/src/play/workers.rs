@@ -19,8 +19,8 @@ const ABOUT_A_QUEUE: [&str; 3] = ["submit", "submit_many", "throughput"];
 
 impl Player<'_> {
     pub(super) async fn start(&mut self, start: &Start) -> Played {
-        self.connect_as(&start.worker, start.via, &start.client)
-            .await?;
+        let worker = self.names.text(&start.worker);
+        self.connect_as(&worker, start.via, &start.client).await?;
         let mut command = json!({
             "do": "start",
             "queues": start.queues.as_ref().map_or_else(|| json!(["$queue"]), Value::clone),
@@ -41,10 +41,10 @@ impl Player<'_> {
             }
         }
         let command = self.filled(&command);
-        self.send(&start.worker, command).await?;
+        self.send(&worker, command).await?;
         if start.ready {
             let ready = json!({"event": "state", "state": "ready"});
-            self.await_event(Some(&start.worker), ready, START).await?;
+            self.await_event(Some(&worker), ready, START).await?;
         }
         Ok(())
     }
