@@ -20,7 +20,7 @@ pub use leases::{LeaseExtension, Leased, LostReason, Pull, Settle, Settled};
 pub use queues::{Page, Queue, QueueConfig, QueueStats};
 pub use submit::{OnConflict, Submit};
 
-pub(crate) use connection::connect;
+pub(crate) use connection::{connect, server_name};
 pub(crate) use leases::lost_reason;
 pub(crate) use options::Options;
 
