@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use keywork_jetstream::{Completions, clock};
+use keywork_jetstream::{ANSWER_WITHIN, Completions, clock};
 use keywork_model::{QueueName, UnixMillis, WorkerId, fit_in_message, token::LeaseFacts};
 use tokio::{
     sync::mpsc::UnboundedReceiver,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use crate::{
@@ -127,9 +127,14 @@ impl Engine {
         Ok(granted)
     }
 
-    /// Extends leases by their tokens.
+    /// Extends leases by their tokens. Each is answered within the time that NATS has for one answer,
+    /// however many have to be asked for it.
     pub async fn heartbeat(&self, tokens: Vec<Bytes>) -> Vec<Heartbeaten> {
-        join_all(tokens.into_iter().map(|token| self.extend(token))).await
+        let in_time = |token| async {
+            let extended = timeout(ANSWER_WITHIN, self.extend(token)).await;
+            extended.unwrap_or(Heartbeaten::TryAgain)
+        };
+        join_all(tokens.into_iter().map(in_time)).await
     }
 
     async fn extend(&self, token: Bytes) -> Heartbeaten {
