@@ -37,7 +37,7 @@ clean: ## Removes what was built and installed here.
 
 .PHONY: need
 need:
-	@tools/need cargo cc python3 node npm go
+	@tools/need cargo cc python3 node npm go java mvn
 
 .PHONY: arrows
 arrows: # Crates depend on one another only as the architecture says.

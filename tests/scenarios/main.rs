@@ -4,6 +4,7 @@
 
 mod consumers;
 mod heartbeats;
+mod holders;
 mod keys;
 mod leases;
 mod owners;
