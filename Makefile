@@ -52,9 +52,11 @@ clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 .PHONY: lint
-lint: # The contract.
+lint: # The contract, its changes since the last release, and what is generated from it.
 	@tools/install-buf
 	.tools/bin/buf lint
+	@tools/check-breaking
+	@tools/generate --check
 
 .PHONY: build
 build:
