@@ -19,11 +19,11 @@ type method[Request, Response any] func(context.Context, *Request, ...grpc.CallO
 func call[Request, Response any](
 	ctx context.Context, limit time.Duration, request *Request, do method[Request, Response],
 ) (*Response, *Error) {
-	var trailer metadata.MD
+	var header, trailer metadata.MD
 	var server peer.Peer
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	response, err := do(limited, request, grpc.Trailer(&trailer), grpc.Peer(&server))
+	response, err := do(limited, request, grpc.Header(&header), grpc.Trailer(&trailer), grpc.Peer(&server))
 	if err == nil {
 		return response, nil
 	}
@@ -40,7 +40,7 @@ func call[Request, Response any](
 	if wrong := unwritable(request); wrong != nil {
 		return nil, wrong
 	}
-	return nil, errorOf(err, answer{trailer, sent})
+	return nil, errorOf(err, answer{trailer: trailer, sent: sent, told: len(header)+len(trailer) > 0})
 }
 
 // unwritable says why a request could not even be written to the wire. The transport's own word for that, INTERNAL, is

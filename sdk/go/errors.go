@@ -153,6 +153,8 @@ type answer struct {
 	trailer metadata.MD
 	// sent: the request left this process.
 	sent bool
+	// told: the server said the status, or something before it.
+	told bool
 }
 
 // errorOf reads the status with which a call failed.
@@ -166,8 +168,7 @@ func errorOf(err error, of answer) *Error {
 	for _, detail := range st.Details() {
 		e.readDetail(detail)
 	}
-	// What was not sent and is not for want of a connection is this side's own, such as a text that is no UTF-8.
-	e.broken = e.reason == "" && isBroken(e.code) && (of.sent || e.code == codes.Unavailable)
+	e.broken = isBroken(e, of)
 	e.nothingHappened = nothingHappened(e, of)
 	return e
 }
@@ -185,12 +186,14 @@ func (e *Error) readDetail(detail any) {
 	}
 }
 
-// isBroken: errors of the server carry a reason. Without one these codes come from a connection that broke under the
-// call, or from a proxy: which of them depends on who made the status.
-func isBroken(code codes.Code) bool {
-	switch code {
-	case codes.Unavailable, codes.Unknown, codes.Canceled, codes.Internal, codes.DeadlineExceeded:
+// isBroken says whether the connection broke under the call, or never was. Errors of the server carry a reason; a status
+// without one, of a server that has said nothing, was made on this side or by a proxy.
+func isBroken(e *Error, of answer) bool {
+	switch e.code {
+	case codes.Unavailable:
 		return true
+	case codes.Unknown, codes.Canceled, codes.Internal, codes.DeadlineExceeded:
+		return e.reason == "" && of.sent && !of.told
 	default:
 		return false
 	}

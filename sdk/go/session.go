@@ -14,12 +14,22 @@ const defaultLeaseDuration = 15 * time.Second
 
 // onMessage is what the server says on the worker's stream, and what that changes.
 func (d *driver) onMessage(message *keyworkv1.LeaseResponse, now time.Time) {
-	if d.session.live {
-		d.link.heard(now, d.session.liveness)
-	}
 	switch message := message.GetMessage().(type) {
 	case *keyworkv1.LeaseResponse_Welcome:
 		d.onWelcome(message.Welcome, now)
+	case *keyworkv1.LeaseResponse_GoAway:
+		d.onGoAway(message.GoAway, now)
+	default:
+		// Before its Welcome a session has no terms: a lease that is not taken up goes back with the next Hello.
+		if d.session.live {
+			d.link.heard(now, d.session.liveness)
+			d.onMessageOfSession(message, now)
+		}
+	}
+}
+
+func (d *driver) onMessageOfSession(message any, now time.Time) {
+	switch message := message.(type) {
 	case *keyworkv1.LeaseResponse_Deliveries:
 		d.onDeliveries(message.Deliveries)
 	case *keyworkv1.LeaseResponse_HeartbeatAck:
@@ -30,8 +40,6 @@ func (d *driver) onMessage(message *keyworkv1.LeaseResponse, now time.Time) {
 		d.onLost(message.LeasesLost.GetLeases(), now)
 	case *keyworkv1.LeaseResponse_DrainAck:
 		d.session.drainAcknowledged = true
-	case *keyworkv1.LeaseResponse_GoAway:
-		d.onGoAway(message.GoAway, now)
 	default:
 		// Something newer than this version.
 	}

@@ -201,3 +201,20 @@ func TestAWorkerWithoutAQueueDoesNotStart(t *testing.T) {
 	err := keywork.NewWorker(client, nil, keywork.WorkerOptions{}).Run(t.Context())
 	equal(t, "the code", errorOf(t, err).Code(), codes.InvalidArgument)
 }
+
+func TestADeliveryBeforeTheWelcomeIsNotTakenUp(t *testing.T) {
+	scene := shortLeases(t)
+	scene.server.Script(func(script *keyworktest.Script) { script.Silent = true })
+	running := scene.start(scene.options())
+	scene.until("a session", func(seen keyworktest.Seen) bool { return len(seen.Hellos) == 1 })
+	// The first thing that the session hears is a delivery: its Welcome was swallowed.
+	scene.server.Script(func(script *keyworktest.Script) { script.Silent = false })
+	scene.submit("a")
+	scene.until("the delivery", func(seen keyworktest.Seen) bool { return len(seen.Delivered) == 1 })
+	scene.server.EndSessions(nil)
+	scene.openGate()
+	seen := scene.untilCompleted("a")
+	equal(t, "the lease was handed back by the next Hello", len(seen.Hellos[1].GetHeldLeases()), 0)
+	equal(t, "leases lost", running.worker.Counts().LeasesLost, 0)
+	running.drain()
+}

@@ -448,3 +448,15 @@ func TestAnErrorCanBeReadAsAStatus(t *testing.T) {
 	_, err := scene.client.GetQueue(t.Context(), "none")
 	equal(t, "the code", status.Code(err), codes.NotFound)
 }
+
+func TestAnErrorThatTheServerMadeIsNotTakenForAConnectionThatBroke(t *testing.T) {
+	scene := longLeases(t)
+	for _, code := range []codes.Code{codes.Internal, codes.Unknown, codes.DataLoss} {
+		scene.faults(keyworktest.Refused(status.New(code, "no reason is given")))
+		_, err := scene.client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "a"})
+		told := errorOf(t, err)
+		equal(t, "the code", told.Code(), code)
+		equal(t, "retryable", told.IsRetryable(), false)
+		equal(t, "no side effects", told.HasNoSideEffects(), false)
+	}
+}
