@@ -248,6 +248,11 @@ export function errorFrom(thrown: unknown): KeyworkError {
   return new KeyworkError(parts, { cause: status.cause ?? status });
 }
 
+/** The number of a code. For the fake server. */
+export function codeNumber(code: ErrorCode): Code {
+  return NAMES.lastIndexOf(code) || Code.Unknown;
+}
+
 function codeName(code: number): ErrorCode {
   return NAMES[code] ?? "UNKNOWN";
 }
