@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ErrorCode, WorkerError } from "../src/index.js";
-import { KeyworkError } from "../src/index.js";
+import { Client, KeyworkError, Worker } from "../src/index.js";
 import { Scene } from "./support.js";
 
 test("a stream that ends OK is opened again, and its leases are claimed", async () => {
@@ -96,16 +96,16 @@ test("a server that never says Welcome is left", async () => {
 
 test("a server that falls silent is left within its liveness timeout", async () => {
   await using scene = await Scene.withShortLeases();
-  const { worker, ...running } = scene.start();
+  const running = scene.start();
   await scene.untilEvent("ready");
   scene.server.script.silent = true;
   await scene.untilEvent("degraded");
-  assert.equal(worker.healthy(), false);
+  assert.equal(running.worker.healthy(), false);
   scene.server.script.silent = false;
   await scene.submit("a");
   scene.openGate();
   await scene.server.until("the job to complete", (seen) => seen.settled("complete").includes("a"));
-  assert(running);
+  await running.drain();
 });
 
 test("a superseded worker stops and does not come back", async () => {
@@ -177,9 +177,8 @@ test("a lease thread that cannot be started is told, with where it was looked fo
 test("with several servers the worker goes on at the next one", async () => {
   await using first = await Scene.with();
   await using second = await Scene.with();
-  const { Client } = await import("../src/index.js");
   const client = new Client({ endpoints: ["http://127.0.0.1:9", first.server.endpoint, second.server.endpoint] });
-  await using worker = first.worker({ ...{ client }, handler: () => undefined });
+  await using worker = new Worker({ client, queues: ["q"], handler: () => undefined });
   const run = worker.runUntil();
   await Promise.race([
     first.server.until("a session", (seen) => seen.sessions === 1),

@@ -53,7 +53,9 @@ export class Core {
     signal?.throwIfAborted();
     const place = this.channels.place();
     try {
-      const answer = await call(this.raw(), { timeoutMs: Math.max(1, timeoutMs), ...(signal && { signal }) });
+      // On the wire it is a whole number.
+      const limit = Math.max(1, Math.ceil(timeoutMs));
+      const answer = await call(this.raw(), { timeoutMs: limit, ...(signal && { signal }) });
       this.channels.answered(place);
       return answer;
     } catch (thrown) {

@@ -19,6 +19,8 @@ export class Runner {
   readonly #chain: Chain;
   readonly #shared: Shared;
   readonly #report: (finished: Finished[]) => void;
+  /** How many handlers were left behind while they were running. */
+  abandoned = 0;
   readonly #running = new Map<number, { readonly context: Context; readonly slot: number }>();
   #starts: Start[] = [];
   #starting = false;
@@ -114,6 +116,7 @@ export class Runner {
       context.freeze();
       this.#ended(lease, { as: "release" }, false);
     }
+    this.abandoned += this.#running.size;
     this.#running.clear();
     this.#reportNow();
   }

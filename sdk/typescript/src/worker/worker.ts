@@ -129,7 +129,7 @@ export class Worker implements AsyncDisposable {
     this.#shared.live = false;
     this.#thread = undefined;
     if (ended.error !== undefined) this.#tell({ type: "failed", error: ended.error });
-    this.#tell({ type: "stopped", abandoned: ended.abandoned });
+    this.#tell({ type: "stopped", abandoned: ended.abandoned + runner.abandoned });
     if (ended.error !== undefined) throw ended.error;
   }
 
