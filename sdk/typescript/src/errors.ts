@@ -287,7 +287,9 @@ function neverConnected(status: ConnectError): boolean {
 function isNeverConnected(error: Error): boolean {
   // Node tries all addresses of a name, and then gathers their errors.
   if (error instanceof AggregateError) {
-    return error.errors.length > 0 && error.errors.every((one) => one instanceof Error && isNeverConnected(one));
+    return (
+      error.errors.length > 0 && error.errors.every((one) => one instanceof Error && isNeverConnected(one))
+    );
   }
   return "code" in error && typeof error.code === "string" && NEVER_CONNECTED.includes(error.code);
 }

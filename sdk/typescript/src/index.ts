@@ -12,8 +12,8 @@ export type {
   LeaseExtension,
   LostReason,
   PullOptions,
-  Settled,
   Settle,
+  Settled,
   Settlement,
 } from "./client/leases.js";
 export type { ClientOptions, SubmitInterceptor, TlsOptions } from "./client/options.js";

@@ -2,13 +2,13 @@
 import { itemError, KeyworkError, localError } from "./errors.js";
 import {
   type DeadJob as WireDeadJob,
-  type Job as WireJob,
   DeadReason as WireDeadReason,
+  type Job as WireJob,
   JobState as WireJobState,
 } from "./generated/keywork/v1/job_pb.js";
 import {
-  SubmitOutcome as WireOutcome,
   type SubmitResponse,
+  SubmitOutcome as WireOutcome,
   type SubmitResult as WireResult,
 } from "./generated/keywork/v1/work_queue_pb.js";
 import { dateOf, msOf } from "./wire.js";
@@ -171,12 +171,7 @@ export function deadJobOf(wire: WireDeadJob): DeadJob {
  * - `RERUN_SCHEDULED`: the key will run once more with this payload after this job.
  * - `REPLACED`: the job took the place of one that had not started.
  */
-export type SubmitOutcome =
-  | "CREATED"
-  | "DUPLICATE"
-  | "ALREADY_OUTSTANDING"
-  | "RERUN_SCHEDULED"
-  | "REPLACED";
+export type SubmitOutcome = "CREATED" | "DUPLICATE" | "ALREADY_OUTSTANDING" | "RERUN_SCHEDULED" | "REPLACED";
 
 /** What a submit was answered. */
 export interface SubmitResult {

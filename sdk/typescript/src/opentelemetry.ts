@@ -10,8 +10,8 @@ import {
   propagation,
   SpanKind,
   SpanStatusCode,
-  type Tracer,
   type TextMapPropagator,
+  type Tracer,
   trace,
 } from "@opentelemetry/api";
 import type { Job } from "./job.js";

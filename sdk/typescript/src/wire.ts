@@ -1,6 +1,12 @@
 /** Times and durations, to and from the wire. Here a duration is a number of milliseconds. */
 import { create } from "@bufbuild/protobuf";
-import { type Duration, DurationSchema, type Timestamp, timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
+import {
+  type Duration,
+  DurationSchema,
+  type Timestamp,
+  timestampDate,
+  timestampFromDate,
+} from "@bufbuild/protobuf/wkt";
 import { localError } from "./errors.js";
 
 /** A duration of the wire; a negative one, which no server sends, counts as zero. */

@@ -73,7 +73,9 @@ test("where there is a disconnect grace handlers stop that long after the stream
   await scene.submit("a");
   const running = scene.start();
   await scene.untilStarted(1);
-  scene.server.script.refuseSessions.push(...Array.from({ length: 20 }, () => ({ code: "UNAVAILABLE" as const })));
+  scene.server.script.refuseSessions.push(
+    ...Array.from({ length: 20 }, () => ({ code: "UNAVAILABLE" as const })),
+  );
   scene.server.endSessions();
   await scene.untilCancelled("a", "LEASE_LOST");
   scene.server.script.refuseSessions.splice(0);

@@ -30,7 +30,10 @@ test("every status that is no refusal means reconnect", async () => {
   const running = scene.start();
   const codes: ErrorCode[] = ["UNAVAILABLE", "UNKNOWN", "CANCELLED", "INTERNAL", "RESOURCE_EXHAUSTED"];
   for (const [ended, code] of codes.entries()) {
-    await scene.server.until(`session ${ended}`, (seen) => seen.hellos.length === ended + 1 && seen.sessions === 1);
+    await scene.server.until(
+      `session ${ended}`,
+      (seen) => seen.hellos.length === ended + 1 && seen.sessions === 1,
+    );
     scene.server.endSessions({ code, message: "gone" });
   }
   await scene.server.until("a last session", (seen) => seen.hellos.length === codes.length + 1);
@@ -177,7 +180,9 @@ test("a lease thread that cannot be started is told, with where it was looked fo
 test("with several servers the worker goes on at the next one", async () => {
   await using first = await Scene.with();
   await using second = await Scene.with();
-  const client = new Client({ endpoints: ["http://127.0.0.1:9", first.server.endpoint, second.server.endpoint] });
+  const client = new Client({
+    endpoints: ["http://127.0.0.1:9", first.server.endpoint, second.server.endpoint],
+  });
   await using worker = new Worker({ client, queues: ["q"], handler: () => undefined });
   const run = worker.runUntil();
   await Promise.race([

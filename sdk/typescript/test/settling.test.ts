@@ -28,7 +28,8 @@ test("each end of a handler settles its job in its own way", async () => {
   const running = scene.start({ handler: (_context, job) => byKey(job) });
   const seen = await scene.server.until("all to end", (seen) => seen.settled("complete").length === 4);
   assert.deepEqual(seen.settled("retry").sort(), ["error", "retry", "returned"]);
-  const errorOf = (key: string) => seen.settlements.find((one) => one.key === key && one.as === "retry")?.error;
+  const errorOf = (key: string) =>
+    seen.settlements.find((one) => one.key === key && one.as === "retry")?.error;
   assert.equal(errorOf("retry"), "later");
   assert.equal(errorOf("error"), "broke");
   const [dead] = scene.server.dead("q");
@@ -111,7 +112,9 @@ test("a settlement that is refused becomes a retry", async () => {
     handler: (_context, { attempt }) => (attempt === 1 ? new Rerun() : undefined),
   });
   await scene.submit("a");
-  const seen = await scene.server.until("the second attempt", (seen) => seen.settled("complete").includes("a"));
+  const seen = await scene.server.until("the second attempt", (seen) =>
+    seen.settled("complete").includes("a"),
+  );
   assert.deepEqual(seen.settled("retry"), ["a"]);
   await scene.untilEvent("settlement_rejected");
   await running.drain();
@@ -141,7 +144,9 @@ test("runOnce can cancel the handler", async () => {
   const cancel = new AbortController();
   const outcome = runOnce(
     async ({ signal }) => {
-      const aborted = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+      const aborted = new Promise((_, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason)),
+      );
       cancel.abort();
       await aborted;
     },
@@ -180,12 +185,13 @@ test("interceptors are called from the outermost inwards", async () => {
   await using scene = await Scene.with();
   await scene.submit("a");
   const log = new Log<string>();
-  const named = (name: string) => async (_context: unknown, _job: Job, next: () => Promise<HandlerResult>) => {
-    log.add(`${name} in`);
-    const result = await next();
-    log.add(`${name} out`);
-    return result;
-  };
+  const named =
+    (name: string) => async (_context: unknown, _job: Job, next: () => Promise<HandlerResult>) => {
+      log.add(`${name} in`);
+      const result = await next();
+      log.add(`${name} out`);
+      return result;
+    };
   const running = scene.start({ interceptors: [named("outer"), named("inner")], handler: () => undefined });
   await log.until("both", (all) => all.length === 4);
   assert.deepEqual(log.all, ["outer in", "inner in", "inner out", "outer out"]);
@@ -197,7 +203,13 @@ test("a job's payload is bytes, and can be read as text and as JSON", async () =
   const jobs = new Log<Job>();
   const running = scene.start({ handler: (_context, job) => jobs.add(job) });
   const attributes = { color: "red" };
-  await scene.client.submit({ queue: "q", key: "ü", payload: '{"n":1}', contentType: "application/json", attributes });
+  await scene.client.submit({
+    queue: "q",
+    key: "ü",
+    payload: '{"n":1}',
+    contentType: "application/json",
+    attributes,
+  });
   const [job] = await jobs.until("the job", (all) => all.length === 1);
   assert.deepEqual(job?.payload, new TextEncoder().encode('{"n":1}'));
   assert.deepEqual([job?.key, job?.text(), job?.json()], ["ü", '{"n":1}', { n: 1 }]);

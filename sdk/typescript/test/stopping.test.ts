@@ -164,7 +164,10 @@ test("a drain while the session opens leaves no delivery behind", async () => {
   scene.openGate();
   for (let tries = 0; tries < 12; tries += 1) {
     const running = scene.start({ workerId: `worker-${tries}` });
-    await scene.events.until("a try", (all) => all.filter((event) => event.type === "connecting").length > tries);
+    await scene.events.until(
+      "a try",
+      (all) => all.filter((event) => event.type === "connecting").length > tries,
+    );
     // Somewhere between the first packet and the first delivery.
     for (let turns = 0; turns < tries * 3; turns += 1) await yieldToEvents();
     await running.drain();

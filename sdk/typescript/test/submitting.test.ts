@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { type Submit, type SubmitInterceptor, Client, KeyworkError, reasons } from "../src/index.js";
+import { Client, KeyworkError, reasons, type Submit, type SubmitInterceptor } from "../src/index.js";
 import { FakeServer } from "../src/testing/index.js";
 import { accepted, Scene, within } from "./support.js";
 
@@ -207,13 +207,18 @@ test("a stream that no server takes fails every submit at the deadline", async (
 test("a batch gives one verdict each", async () => {
   await using scene = await Scene.with();
   await scene.submit("busy");
-  scene.server.script.submitFaults.push({ code: "RESOURCE_EXHAUSTED", reason: "QUEUE_FULL", retryAfterMs: 2_000 });
+  scene.server.script.submitFaults.push({
+    code: "RESOURCE_EXHAUSTED",
+    reason: "QUEUE_FULL",
+    retryAfterMs: 2_000,
+  });
   const keys = ["full", "busy", "", "b"];
   const answers = await scene.client.submitBatch(keys.map((key) => ({ queue: "q", key })));
   const told = answers.map(({ result, error }) => result?.outcome ?? error?.reason);
   assert.deepEqual(told, ["QUEUE_FULL", "ALREADY_OUTSTANDING", "INVALID_FIELD", "CREATED"]);
   const full = answers[0]?.error;
-  assert(full !== undefined && full.isRetryable() && full.hasNoSideEffects());
+  assert(full !== undefined);
+  assert(full.isRetryable() && full.hasNoSideEffects());
   assert.equal(full.retryAfterMs, 2_000);
 });
 
@@ -280,7 +285,12 @@ test("dead letters can be seen, redriven and deleted", async () => {
 test("queues can be looked after", async () => {
   await using scene = await Scene.with();
   const { client } = scene;
-  const config = { leaseDurationMs: 5_000, maxAttempts: 3, backoff: { initialMs: 10, maxMs: 1_000 }, maxDepth: 9 };
+  const config = {
+    leaseDurationMs: 5_000,
+    maxAttempts: 3,
+    backoff: { initialMs: 10, maxMs: 1_000 },
+    maxDepth: 9,
+  };
   const made = await client.createQueue("q", config);
   assert.deepEqual([made.name, made.config], ["q", config]);
   const updated = await client.updateQueue("q", { maxAttempts: 4 });

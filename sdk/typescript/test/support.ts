@@ -23,6 +23,14 @@ export async function within<T>(what: string, wait: Promise<T>): Promise<T> {
   }
 }
 
+/** Opens once. */
+export class Gate {
+  open: () => void = () => undefined;
+  readonly opened = new Promise<void>((resolve) => {
+    this.open = resolve;
+  });
+}
+
 /** Something that grows, and can be waited for. */
 export class Log<T> {
   readonly all: T[] = [];
@@ -122,7 +130,10 @@ export class Scene implements AsyncDisposable {
   }
 
   async untilStarted(count: number): Promise<void> {
-    await this.steps.until(`${count} handlers`, (all) => all.filter((step) => "started" in step).length >= count);
+    await this.steps.until(
+      `${count} handlers`,
+      (all) => all.filter((step) => "started" in step).length >= count,
+    );
   }
 
   async untilCancelled(key: string, reason: CancelReason): Promise<void> {
@@ -136,7 +147,9 @@ export class Scene implements AsyncDisposable {
     isIt: (event: Extract<WorkerEvent, { type: T }>) => boolean = () => true,
   ): Promise<Extract<WorkerEvent, { type: T }>> {
     const found = (all: readonly WorkerEvent[]) =>
-      all.find((event): event is Extract<WorkerEvent, { type: T }> => event.type === type && isIt(event as never));
+      all.find(
+        (event): event is Extract<WorkerEvent, { type: T }> => event.type === type && isIt(event as never),
+      );
     const all = await this.events.until(`the event ${type}`, (all) => found(all) !== undefined);
     return found(all) as Extract<WorkerEvent, { type: T }>;
   }

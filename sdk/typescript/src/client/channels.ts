@@ -63,7 +63,9 @@ function withHeaders(headers: Readonly<Record<string, string>>): Interceptor {
 class Session extends Http2SessionManager {
   #setUp: ClientHttp2Session | undefined;
 
-  override async request(...parameters: Parameters<Http2SessionManager["request"]>): Promise<ClientHttp2Stream> {
+  override async request(
+    ...parameters: Parameters<Http2SessionManager["request"]>
+  ): Promise<ClientHttp2Stream> {
     const stream = await super.request(...parameters);
     const session = stream.session as ClientHttp2Session | undefined;
     if (session !== undefined && session !== this.#setUp) {
@@ -100,7 +102,8 @@ export class Channels {
   /** The channel in use. */
   current(): Channel {
     const number = this.#place % this.#made.length;
-    const channel = this.#made[number] ?? openChannel(this.#servers, this.#servers.endpoints[number] as string);
+    const channel =
+      this.#made[number] ?? openChannel(this.#servers, this.#servers.endpoints[number] as string);
     this.#made[number] = channel;
     return channel;
   }

@@ -125,7 +125,11 @@ export class Client implements AsyncDisposable {
   }
 
   /** Deletes dead letters for good; tells how many there were. */
-  async deleteDeadJobs(queue: string, deadIds: readonly bigint[], options: CallOptions = {}): Promise<number> {
+  async deleteDeadJobs(
+    queue: string,
+    deadIds: readonly bigint[],
+    options: CallOptions = {},
+  ): Promise<number> {
     return dead.deleteDeadJobs(this.#core, queue, { deadIds }, options);
   }
 
@@ -148,10 +152,7 @@ export class Client implements AsyncDisposable {
   }
 
   /** Settles leases: one result for each, in their order. Repeating it is safe. */
-  async ack(
-    settlements: readonly leases.Settlement[],
-    options: CallOptions = {},
-  ): Promise<leases.Settled[]> {
+  async ack(settlements: readonly leases.Settlement[], options: CallOptions = {}): Promise<leases.Settled[]> {
     return leases.ack(this.#core, settlements, options);
   }
 
@@ -204,7 +205,10 @@ export class Client implements AsyncDisposable {
   }
 
   /** Makes or replaces a schedule. */
-  async putSchedule(schedule: schedules.ScheduleInput, options: CallOptions = {}): Promise<schedules.Schedule> {
+  async putSchedule(
+    schedule: schedules.ScheduleInput,
+    options: CallOptions = {},
+  ): Promise<schedules.Schedule> {
     return schedules.putSchedule(this.#core, schedule, options);
   }
 

@@ -1,6 +1,6 @@
 /** What all calls of a client share: its options, its channels, and one try of a call. */
 import type { DescService } from "@bufbuild/protobuf";
-import { type Client as RawClient, type CallOptions as RawOptions, createClient } from "@connectrpc/connect";
+import { createClient, type Client as RawClient, type CallOptions as RawOptions } from "@connectrpc/connect";
 import { errorFrom, type KeyworkError } from "../errors.js";
 import { QueueAdmin } from "../generated/keywork/v1/queue_admin_pb.js";
 import { Schedules } from "../generated/keywork/v1/schedules_pb.js";

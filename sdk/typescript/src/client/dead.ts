@@ -41,8 +41,7 @@ export async function redriveDeadJobs(
 ): Promise<Redriven[]> {
   // No ids would mean the oldest ones.
   if (!("oldest" in which) && which.length === 0) return [];
-  const chosen =
-    "oldest" in which ? { maxJobs: uint32(which.oldest, "oldest") } : { deadIds: [...which] };
+  const chosen = "oldest" in which ? { maxJobs: uint32(which.oldest, "oldest") } : { deadIds: [...which] };
   const answer = await core.call(
     (clients, call) => clients.workQueue.redriveDeadJobs({ queue, ...chosen }, call),
     options,

@@ -30,7 +30,10 @@ export async function getJob(
   options: CallOptions,
 ): Promise<Job | undefined> {
   try {
-    const answer = await core.call((clients, call) => clients.workQueue.getJob({ queue, key }, call), options);
+    const answer = await core.call(
+      (clients, call) => clients.workQueue.getJob({ queue, key }, call),
+      options,
+    );
     return answer.job && jobOf(answer.job);
   } catch (error) {
     if (error instanceof KeyworkError && error.reason === reasons.JOB_NOT_FOUND) return undefined;
@@ -60,12 +63,18 @@ export async function cancelJob(
 }
 
 /** Ends with an error when the stream breaks: what happened meanwhile cannot be caught up on. */
-export async function* watchJobs(core: Core, queue: string, options: WatchJobsOptions): AsyncGenerator<Job, void> {
+export async function* watchJobs(
+  core: Core,
+  queue: string,
+  options: WatchJobsOptions,
+): AsyncGenerator<Job, void> {
   const { signal, key = "" } = options;
   signal?.throwIfAborted();
   const place = core.channels.place();
   try {
-    const events = core.raw().workQueue.watchJobs({ queue, key }, { timeoutMs: 0, ...(signal && { signal }) });
+    const events = core
+      .raw()
+      .workQueue.watchJobs({ queue, key }, { timeoutMs: 0, ...(signal && { signal }) });
     for await (const event of events) yield* event.jobs.map(jobOf);
   } catch (thrown) {
     signal?.throwIfAborted();

@@ -72,7 +72,10 @@ export type Settlement = Settle & { readonly token: Uint8Array };
  * - `REJECTED`: it breaks a limit, or is one that the server does not serve; `error` says which.
  */
 export type Settled =
-  | { readonly outcome: Exclude<keyof typeof WireSettled, "UNSPECIFIED" | "REJECTED">; readonly error?: never }
+  | {
+      readonly outcome: Exclude<keyof typeof WireSettled, "UNSPECIFIED" | "REJECTED">;
+      readonly error?: never;
+    }
   | { readonly outcome: "REJECTED"; readonly error: KeyworkError };
 
 const DEFAULT_WAIT_MS = 20_000;
@@ -137,7 +140,10 @@ export function lostReason(wire: WireLostReason): LostReason {
 }
 
 /** A settlement as the wire has it. */
-export function wireSettlement(leaseToken: Uint8Array, settle: Settle): MessageInitShape<typeof SettlementSchema> {
+export function wireSettlement(
+  leaseToken: Uint8Array,
+  settle: Settle,
+): MessageInitShape<typeof SettlementSchema> {
   return { leaseToken, outcome: wireOutcome(settle) };
 }
 
@@ -152,7 +158,10 @@ function wireOutcome(settle: Settle): NonNullable<MessageInitShape<typeof Settle
     case "fail":
       return { case: "fail", value: { error: settle.reason } };
     case "rerun":
-      return { case: "rerun", value: { ...delayOf(settle), ...(settle.payload && { payload: settle.payload }) } };
+      return {
+        case: "rerun",
+        value: { ...delayOf(settle), ...(settle.payload && { payload: settle.payload }) },
+      };
   }
 }
 

@@ -1,9 +1,9 @@
 /** Making, changing and looking at queues. */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
-  type Queue as WireQueue,
-  type QueueConfig as WireConfig,
   QueueConfigSchema,
+  type QueueConfig as WireConfig,
+  type Queue as WireQueue,
 } from "../generated/keywork/v1/queue_admin_pb.js";
 import { dateOf, durationOf, msOf, uint32 } from "../wire.js";
 import type { CallOptions, Core } from "./core.js";
@@ -100,7 +100,11 @@ export async function updateQueue(
   options: CallOptions,
 ): Promise<Queue> {
   const set = (Object.keys(FIELDS) as (keyof QueueConfig)[]).filter((field) => config[field] !== undefined);
-  const request = { name, config: wireConfig(config), updateMask: { paths: set.map((field) => FIELDS[field]) } };
+  const request = {
+    name,
+    config: wireConfig(config),
+    updateMask: { paths: set.map((field) => FIELDS[field]) },
+  };
   const answer = await core.call((clients, call) => clients.queueAdmin.updateQueue(request, call), options);
   return queueOf(answer.queue);
 }

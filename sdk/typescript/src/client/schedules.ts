@@ -1,6 +1,6 @@
 /** Recurring submits. Servers that do not serve them yet answer UNIMPLEMENTED. */
 import { create } from "@bufbuild/protobuf";
-import { type Schedule as WireSchedule, ScheduleSchema } from "../generated/keywork/v1/schedules_pb.js";
+import { ScheduleSchema, type Schedule as WireSchedule } from "../generated/keywork/v1/schedules_pb.js";
 import { dateOf, uint32 } from "../wire.js";
 import type { CallOptions, Core } from "./core.js";
 import { type PageOptions, paged } from "./pages.js";
@@ -37,7 +37,10 @@ export async function putSchedule(core: Core, input: ScheduleInput, options: Cal
     timeZone: input.timeZone ?? "",
     submit: submitRequest(input.submit),
   });
-  const answer = await core.call((clients, call) => clients.schedules.putSchedule({ schedule }, call), options);
+  const answer = await core.call(
+    (clients, call) => clients.schedules.putSchedule({ schedule }, call),
+    options,
+  );
   return scheduleOf(answer.schedule);
 }
 
@@ -50,7 +53,10 @@ export function listSchedules(core: Core, options: CallOptions & PageOptions) {
   const pageSize = uint32(options.pageSize ?? 0, "pageSize");
   return paged(async (pageToken) => {
     const request = { pageSize, pageToken };
-    const answer = await core.call((clients, call) => clients.schedules.listSchedules(request, call), options);
+    const answer = await core.call(
+      (clients, call) => clients.schedules.listSchedules(request, call),
+      options,
+    );
     return { items: answer.schedules.map(scheduleOf), nextPageToken: answer.nextPageToken };
   });
 }

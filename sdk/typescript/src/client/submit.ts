@@ -3,9 +3,9 @@ import { randomUUID } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { errorFrom, localError } from "../errors.js";
 import {
-  OnConflict as WireOnConflict,
   type SubmitRequest,
   SubmitRequestSchema,
+  OnConflict as WireOnConflict,
 } from "../generated/keywork/v1/work_queue_pb.js";
 import { type SubmitResult, submitResult } from "../job.js";
 import type { Tracing } from "../tracing.js";
@@ -89,7 +89,8 @@ export function submitRequest(submit: Submit): SubmitRequest {
     contentType: submit.contentType ?? "",
     attributes: { ...submit.attributes },
     requestId: submit.requestId ?? "",
-    onConflict: submit.onConflict === undefined ? WireOnConflict.UNSPECIFIED : WireOnConflict[submit.onConflict],
+    onConflict:
+      submit.onConflict === undefined ? WireOnConflict.UNSPECIFIED : WireOnConflict[submit.onConflict],
     maxAttempts: uint32(submit.maxAttempts ?? 0, "maxAttempts"),
   });
   if (submit.delayMs !== undefined) {

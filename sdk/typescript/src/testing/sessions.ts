@@ -90,7 +90,8 @@ function supersede(state: State, workerId: string): void {
 function sayWelcome(state: State, id: number, hello: Hello): void {
   const { leaseDurationMs, disconnectGraceMs } = state.rules;
   const leaseDuration = durationOf(leaseDurationMs, "leaseDuration");
-  const grace = disconnectGraceMs === undefined ? {} : { disconnectGrace: durationOf(disconnectGraceMs, "grace") };
+  const grace =
+    disconnectGraceMs === undefined ? {} : { disconnectGrace: durationOf(disconnectGraceMs, "grace") };
   const value = {
     sessionId: String(id),
     workerId: hello.workerId,

@@ -245,7 +245,13 @@ export class State {
   }
 
   /** An attempt ended without success. */
-  retry(queueName: string, key: string, delayMs: number | undefined, error: string, reason: DeadReason): void {
+  retry(
+    queueName: string,
+    key: string,
+    delayMs: number | undefined,
+    error: string,
+    reason: DeadReason,
+  ): void {
     const queue = this.queues.get(queueName);
     const entry = queue?.jobs.get(key);
     if (queue === undefined || entry === undefined) return;

@@ -1,6 +1,7 @@
 /** How a handler's run can end, and what that means for its job. */
-import { localError } from "../errors.js";
+
 import { bytesOf } from "../client/submit.js";
+import { localError } from "../errors.js";
 
 /** Longest error text that is sent; servers keep no more. */
 const ERROR_BYTES = 2_048;
@@ -36,7 +37,10 @@ export class Rerun extends Error {
   /** `undefined`: the same payload. */
   readonly payload: Uint8Array | undefined;
 
-  constructor({ delayMs = 0, payload }: { readonly delayMs?: number; readonly payload?: Uint8Array | string } = {}) {
+  constructor({
+    delayMs = 0,
+    payload,
+  }: { readonly delayMs?: number; readonly payload?: Uint8Array | string } = {}) {
     super();
     checkDelay(delayMs);
     this.delayMs = delayMs;

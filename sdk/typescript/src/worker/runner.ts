@@ -39,23 +39,16 @@ export class Runner {
     if (!this.#starting) void this.#startAll();
   }
 
-  /** One handler, and then whatever its ending and that of others makes ready: no handler holds up another's report. */
+  /**
+   * Starts one after another, and lets the event loop turn in between: no handler holds up another's end, nor what came
+   * to it meanwhile.
+   */
   async #startAll(): Promise<void> {
     this.#starting = true;
-    while (this.#starts.length > 0) {
-      const starts = this.#starts;
-      this.#starts = [];
-      for (const [place, start] of starts.entries()) {
-        this.#startOne(start);
-        await undefined;
-        if (this.#finished.length > 0 && now() - this.#reportedAt > REPORT_WITHIN_MS) {
-          this.#reportNow();
-          // What came meanwhile may concern those that have not been started.
-          this.#starts = [...starts.slice(place + 1), ...this.#starts];
-          await yieldToEvents();
-          break;
-        }
-      }
+    for (let start = this.#starts.shift(); start !== undefined; start = this.#starts.shift()) {
+      this.#startOne(start);
+      await yieldToEvents();
+      if (now() - this.#reportedAt > REPORT_WITHIN_MS) this.#reportNow();
     }
     this.#starting = false;
   }
@@ -95,8 +88,8 @@ export class Runner {
   }
 
   #reportNow(): void {
-    this.#reportedAt = now();
     if (this.#finished.length === 0) return;
+    this.#reportedAt = now();
     const finished = this.#finished;
     this.#finished = [];
     this.#report(finished);

@@ -39,7 +39,8 @@ export class Worker implements AsyncDisposable {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#queues = options.queues.map(shareOf);
-    if (this.#queues.length === 0) throw localError("INVALID_ARGUMENT", "queues must name at least one queue");
+    if (this.#queues.length === 0)
+      throw localError("INVALID_ARGUMENT", "queues must name at least one queue");
     this.#concurrency = Math.min(Math.max(Math.floor(options.concurrency ?? 16), 1), 100_000);
     this.workerId = options.workerId ?? `typescript-${randomUUID()}`;
     this.#shared = new Shared(undefined, this.#concurrency);

@@ -5,18 +5,18 @@
  * at once and asks for a turn of the loop, which does what is due; nothing in it waits.
  */
 import { Backoff } from "../../backoff.js";
+import type { LostReason } from "../../client/leases.js";
+import { now } from "../clock.js";
 import type { WorkerErrorParts } from "../errors.js";
 import type { ThreadEvent } from "../events.js";
 import { Order, type ThreadData, type ToMain, type ToThread } from "../protocol.js";
 import { type CancelReason, Shared } from "../shared.js";
-import { now } from "../clock.js";
 import { Beats } from "./beats.js";
 import { fenceOf, type Held, Leases, type Terms } from "./leases.js";
 import { Link } from "./link.js";
 import { Outbox } from "./outbox.js";
 import { flush, sayHello } from "./sending.js";
 import { lose, moveOn, onEnd, onMessage, onSilence, outcomeOf } from "./session.js";
-import type { LostReason } from "../../client/leases.js";
 
 /** When a handler that goes on after its cancellation is told of. */
 export const STUBBORN_MS = 5_000;

@@ -7,7 +7,11 @@ import { createClient } from "@connectrpc/connect";
 import { type Channel, openChannel } from "../../client/channels.js";
 import type { Servers } from "../../client/options.js";
 import { errorFrom, type KeyworkError } from "../../errors.js";
-import { type LeaseRequest, type LeaseResponse, WorkQueue } from "../../generated/keywork/v1/work_queue_pb.js";
+import {
+  type LeaseRequest,
+  type LeaseResponse,
+  WorkQueue,
+} from "../../generated/keywork/v1/work_queue_pb.js";
 import { Outgoing } from "./outgoing.js";
 
 /** How long a server may take from the first packet to its Welcome. */

@@ -9,8 +9,8 @@ import {
   type HeartbeatAck,
   type LeaseResponse,
   type LostLease,
-  type SettlementResult,
   SettlementOutcome,
+  type SettlementResult,
   type Welcome,
 } from "../../generated/keywork/v1/work_queue_pb.js";
 import { msOf, positiveMs } from "../../wire.js";
