@@ -9,8 +9,11 @@ use keywork::cli::{self, Cli};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before the arguments are parsed: this is how a server runs its own nats-server.
-    if let Some(code) = keywork::embedded::run_if_asked(std::env::args_os()) {
+    // Before the arguments are parsed: this is how a server runs its own nats-server, and how a worker's
+    // commands end with it.
+    if let Some(code) = keywork::embedded::run_if_asked(std::env::args_os())
+        .or_else(|| cli::guard_if_asked(std::env::args_os()))
+    {
         return code;
     }
     let command = Cli::parse().command;

@@ -25,13 +25,13 @@ fn keywork(server: &FakeServer, args: &[&str]) -> Command {
 }
 
 /// Runs a command to its end, away from the test's own runtime.
-async fn run(server: &FakeServer, args: &[&str], stdin: &str) -> Output {
+async fn run(server: &FakeServer, args: &[&str], stdin: impl AsRef<[u8]>) -> Output {
     let mut child = keywork(server, args).spawn().expect("the binary starts");
-    let stdin = stdin.to_owned();
+    let stdin = stdin.as_ref().to_owned();
     let ended = tokio::task::spawn_blocking(move || {
         let mut pipe = child.stdin.take().expect("stdin is piped");
         // A command that ends without reading has its reasons.
-        let _ = pipe.write_all(stdin.as_bytes());
+        let _ = pipe.write_all(&stdin);
         drop(pipe);
         child.wait_with_output()
     });
@@ -171,6 +171,38 @@ async fn many_are_submitted_from_json_lines_and_a_bad_line_spoils_no_other() -> 
         server.outstanding("q", "b").ok_or("b")?.payload.as_ref(),
         [0, 1, 2]
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn json_lines_without_a_good_one_end_as_well() -> Tested {
+    let server = FakeServer::start().await?;
+    let args = ["submit", "q", "--jsonl", "-", "--output", "json"];
+    for (input, failed) in [("", 0), ("\n\n", 0), ("{}\n\nno JSON\n", 2)] {
+        let output = within("the end of the input", run(&server, &args, input)).await;
+        assert_eq!(code(&output), if failed > 0 { 5 } else { 0 }, "{output:?}");
+        let summary = &lines(&output).pop().ok_or("a summary")?["summary"];
+        assert_eq!(summary["failed"], failed, "{summary}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_text_spoils_no_other() -> Tested {
+    let server = FakeServer::start().await?;
+    let args = ["submit", "q", "--jsonl", "-"];
+    let input =
+        b"{\"key\": \"a\"}\n{\"key\": \"\xff\"}\n\xfe\r\n{\"key\": \"b\"}\r\n{\"key\": \"c\"}";
+    let output = within("the end of the input", run(&server, &args, input)).await;
+    assert_eq!(code(&output), 5, "{output:?}");
+    let complaints = text(&output.stderr);
+    assert!(
+        complaints.contains("line 2: ") && complaints.contains("line 3: "),
+        "{complaints}"
+    );
+    for key in ["a", "b", "c"] {
+        assert!(server.outstanding("q", key).is_some(), "{key}");
+    }
     Ok(())
 }
 
@@ -377,6 +409,33 @@ async fn a_lost_lease_stops_the_whole_process_group() -> Tested {
 }
 
 #[tokio::test]
+async fn a_killed_worker_takes_its_commands_and_their_children_along() -> Tested {
+    let server = FakeServer::start().await?;
+    let directory = tempfile::tempdir()?;
+    let pids = directory.path().join("pids");
+    server.client()?.submit(Submit::new("q", "k")).await?;
+    // It and its child both ignore SIGTERM.
+    let script = format!(
+        "trap '' TERM; sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; wait; wait",
+        pids.display()
+    );
+    let working = Working::start(&server, &["--kill-after", "100ms"], &script);
+    let pids = wait_for_file(&pids).await;
+    let children = children_of(working.0.id());
+    assert_eq!(children.len(), 2, "the command and its guard");
+    working.signal("KILL");
+    working.end().await;
+    for pid in pids.split_whitespace() {
+        wait_for_end(pid).await;
+    }
+    for child in children {
+        wait_for_end(&child).await;
+    }
+    assert!(server.seen().settlements.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_command_that_cannot_be_started_ends_the_worker_and_costs_no_attempt() -> Tested {
     let server = FakeServer::start().await?;
     server.client()?.submit(Submit::new("q", "k")).await?;
@@ -390,8 +449,29 @@ async fn a_command_that_cannot_be_started_ends_the_worker_and_costs_no_attempt()
     Ok(())
 }
 
+/// Ends the test, and not only its patience, where something never comes.
+async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(std::time::Duration::from_secs(20), coming).await {
+        Ok(came) => came,
+        Err(_) => panic!("waited in vain: {what}"),
+    }
+}
+
 async fn wait_for_file(path: &std::path::Path) -> String {
     polled("the file", || std::fs::read_to_string(path).ok()).await
+}
+
+/// The children of a process, by the system's word.
+fn children_of(parent: u32) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("a proc file system");
+    let names = processes.flatten().map(|entry| entry.file_name());
+    let pids = names.filter_map(|name| name.into_string().ok());
+    pids.filter(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        after_name.split_whitespace().nth(1) == Some(&parent.to_string())
+    })
+    .collect()
 }
 
 /// A process has ended when it is gone or waits to be reaped.

@@ -178,6 +178,17 @@ fn open(path: &Path) -> std::io::Result<Box<dyn BufRead + Send>> {
     Ok(Box::new(BufReader::new(std::fs::File::open(path)?)))
 }
 
+fn parse(line: &[u8]) -> Result<Line, String> {
+    let text = std::str::from_utf8(line)
+        .map_err(|error| format!("it is not UTF-8 after byte {}", error.valid_up_to()))?;
+    // The only line that the parser sees is not the line of the file.
+    serde_json::from_str(text).map_err(|error| {
+        error
+            .to_string()
+            .replace(" at line 1 column ", " at column ")
+    })
+}
+
 /// Reads until the end, or until nobody wants more.
 fn read_all(
     input: Box<dyn BufRead + Send>,
@@ -185,13 +196,12 @@ fn read_all(
     options: &Options,
     lines: &mpsc::Sender<Read>,
 ) -> std::io::Result<()> {
-    for (number, line) in (1..).zip(input.lines()) {
+    for (number, line) in (1..).zip(input.split(b'\n')) {
         let line = line?;
-        if line.trim().is_empty() {
+        if line.trim_ascii().is_empty() {
             continue;
         }
-        let parsed = serde_json::from_str::<Line>(&line).map_err(|error| error.to_string());
-        let submit = parsed.and_then(|line| line.submit(queue, options));
+        let submit = parse(&line).and_then(|line| line.submit(queue, options));
         if lines.blocking_send((number, submit)).is_err() {
             break;
         }

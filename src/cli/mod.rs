@@ -8,6 +8,7 @@ mod dead;
 mod describe;
 mod duration;
 mod failure;
+mod guard;
 mod job;
 mod jsonl;
 mod output;
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub use guard::guard_if_asked;
 use output::Output;
 
 /// Told at the end of every command's help.

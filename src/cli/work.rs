@@ -16,7 +16,8 @@ use keywork_sdk::{
 use super::{
     connection::Connection,
     duration,
-    failure::{self, Failure, Kind},
+    failure::{self, Doing, Failure, Kind},
+    guard::Guard,
     output::Output,
     process::{self, End},
 };
@@ -103,6 +104,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let runner = Arc::new(Runner {
         command: args.command,
+        guard: Guard::start(args.kill_after).doing("start the guard of the commands")?,
         kill_after: args.kill_after,
         broken: OnceLock::new(),
         worker: OnceLock::new(),
@@ -124,6 +126,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
 /// Runs the command for each job.
 struct Runner {
     command: Vec<String>,
+    guard: Guard,
     kill_after: Duration,
     /// Why the command could not be started.
     broken: OnceLock<String>,
@@ -132,7 +135,7 @@ struct Runner {
 
 impl Runner {
     async fn run(&self, context: Context, job: Job) -> HandlerResult {
-        match process::run(&self.command, &context, job, self.kill_after).await {
+        match process::run(&self.command, &self.guard, &context, job, self.kill_after).await {
             Ok(end) => result(&end),
             Err(error) => {
                 // The job is not at fault, and the next one would fare no better.

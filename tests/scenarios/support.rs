@@ -21,7 +21,7 @@ use keywork_sdk::{
     Context, Job, Worker,
     worker::{CancelReason, Event, HandlerResult, WorkerError},
 };
-use keywork_testkit::{KeyworkServer, NatsCluster, NatsServer, eventually};
+use keywork_testkit::{KeyworkServer, NatsCluster, NatsServer, eventually, eventually_some};
 use tokio::{
     sync::mpsc,
     task::JoinSet,
@@ -389,9 +389,17 @@ pub(crate) fn hello(worker: &str, queue: &str, capacity: u32) -> proto::Hello {
 }
 
 impl Session {
-    /// Opens a session.
+    /// Opens a session. A server that says "not now" is asked again, as every worker does: a cluster that was just
+    /// formed may not make a queue's streams in time.
     pub(crate) async fn open(client: &mut Client, hello: proto::Hello) -> Self {
-        Self::try_open(client, hello).await.expect("a Welcome")
+        eventually_some(3 * SOON, "a Welcome", async || {
+            match Self::try_open(client, hello.clone()).await {
+                Ok(session) => Some(session),
+                Err(status) if status.code() == tonic::Code::Unavailable => None,
+                Err(status) => panic!("a session was refused: {status:?}"),
+            }
+        })
+        .await
     }
 
     /// Opens a session, or answers what the server said instead of Welcome.

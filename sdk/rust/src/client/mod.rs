@@ -29,6 +29,9 @@ use std::sync::Arc;
 use crate::{Error, raw};
 use connection::Channels;
 
+/// Where `keywork serve` listens by itself.
+const SERVER: &str = "http://127.0.0.1:50051";
+
 /// A connection to Keywork's servers.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -42,6 +45,19 @@ impl Client {
     /// The endpoint is not a URI.
     pub fn new(endpoint: impl Into<String>) -> Result<Self, Error> {
         Self::builder().endpoint(endpoint).build()
+    }
+
+    /// A client of the servers that `KEYWORK_SERVER` names, with commas between them; without it, of
+    /// `http://127.0.0.1:50051`, where `keywork serve` listens by itself.
+    ///
+    /// # Errors
+    /// One of them is not a URI.
+    pub fn from_env() -> Result<Self, Error> {
+        let servers = std::env::var("KEYWORK_SERVER").unwrap_or_else(|_| SERVER.to_owned());
+        let endpoints = servers.split(',').map(str::trim);
+        endpoints
+            .fold(Self::builder(), ClientBuilder::endpoint)
+            .build()
     }
 
     /// A client with options.

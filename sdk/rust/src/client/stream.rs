@@ -106,6 +106,11 @@ impl Pump {
     async fn run(mut self) {
         let mut patience = Patience::new(&self.client, self.deadline());
         loop {
+            if self.flying.is_empty() {
+                // There is nothing to connect for, and nothing that has waited.
+                self.wait_for_offer().await;
+                patience.renew(self.deadline());
+            }
             let error = match self.connection(&mut patience).await {
                 End::Done => return,
                 End::Broken(error) => error,
@@ -129,8 +134,20 @@ impl Pump {
         (self.exhausted && self.flying.is_empty()) || self.answers.is_closed()
     }
 
+    /// Until there is an offer, or there will be none.
+    async fn wait_for_offer(&mut self) {
+        let answers = self.answers.clone();
+        tokio::select! {
+            offer = self.offers.next(), if !self.exhausted => self.took(offer),
+            () = answers.closed() => {}
+        }
+    }
+
     /// Works on one stream until everything is answered or it breaks.
     async fn connection(&mut self, patience: &mut Patience) -> End {
+        if self.is_done() {
+            return End::Done;
+        }
         let (sender, requests) = mpsc::channel(2);
         let mut client = self.client.raw();
         let limit = self.client.options().call_timeout;
@@ -145,21 +162,22 @@ impl Pump {
                 }
             };
         let mut heard = Instant::now();
-        while !self.is_done() {
+        loop {
+            let idle = self.flying.is_empty();
             self.take_ready();
-            match self.step(&sender, &mut inbound, heard + limit).await {
-                Ok(false) => {}
-                Ok(true) => {
-                    heard = Instant::now();
-                    patience.renew(self.deadline());
-                }
-                Err(end) => return end,
+            if self.is_done() {
+                return End::Done;
             }
-            if self.flying.is_empty() {
+            let step = self.step(&sender, &mut inbound, heard + limit).await;
+            // While no answer is due, neither silence nor patience counts.
+            if idle || matches!(step, Ok(true)) {
                 heard = Instant::now();
+                patience.renew(self.deadline());
+            }
+            if let Err(end) = step {
+                return end;
             }
         }
-        End::Done
     }
 
     /// One event. True: the server answered something.
