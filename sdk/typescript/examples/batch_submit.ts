@@ -1,7 +1,7 @@
 // Offers many jobs on one stream, and tells what became of each.
 import { Client } from "@keywork/sdk";
 
-await using client = new Client(process.env["KEYWORK_SERVER"] ?? "http://127.0.0.1:50051");
+await using client = Client.fromEnv();
 const jobs = Array.from({ length: 10_000 }, (_, number) => ({
   queue: "reindex",
   key: `document-${number}`,

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client, Worker, WorkerError } from "@keywork/sdk";
 
 const worker = new Worker({
-  client: new Client(process.env["KEYWORK_SERVER"] ?? "http://127.0.0.1:50051"),
+  client: Client.fromEnv(),
   queues: ["sync"],
   concurrency: 8,
   // Less than what the orchestrator waits before it kills.

@@ -13,5 +13,5 @@ async function rebuild(context: Context, job: Job): Promise<void> {
   }
 }
 
-const client = new Client(process.env["KEYWORK_SERVER"] ?? "http://127.0.0.1:50051");
+const client = Client.fromEnv();
 await new Worker({ client, queues: ["rebuild"], handler: rebuild }).run();

@@ -1,7 +1,7 @@
 // A first program: offers one job, runs jobs until SIGTERM or Ctrl-C.
 import { Client, Worker } from "@keywork/sdk";
 
-const client = new Client("http://127.0.0.1:50051");
+const client = Client.fromEnv();
 await client.submit({ queue: "reconcile", key: "cluster-eu-1", payload: "v1" });
 
 const worker = new Worker({

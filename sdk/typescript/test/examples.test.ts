@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
 import { test } from "node:test";
 import { Client } from "../src/index.js";
 import { FakeServer } from "../src/testing/index.js";
@@ -43,14 +42,7 @@ class Program implements AsyncDisposable {
 
 test("quickstart", async () => {
   await using server = await FakeServer.start();
-  // It is the README's first program, so its server is written into it.
-  const file = new URL("../examples/quickstart.js", import.meta.url);
-  const text = await readFile(file, "utf8");
-  await writeFile(
-    new URL("./quickstart-here.js", file),
-    text.replace("http://127.0.0.1:50051", server.endpoint),
-  );
-  await using program = new Program("quickstart-here");
+  await using program = new Program("quickstart", server);
   await server.until("the job to complete", (seen) => seen.settled("complete").includes("cluster-eu-1"));
   program.signal("SIGTERM");
   assert.equal(await program.exitCode(), 0);

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { Client, KeyworkError, reasons, type Submit, type SubmitInterceptor } from "../src/index.js";
 import { FakeServer } from "../src/testing/index.js";
-import { accepted, Scene, within } from "./support.js";
+import { accepted, Gate, Scene, within } from "./support.js";
 
 async function failure(call: Promise<unknown>): Promise<KeyworkError> {
   const error: unknown = await call.then(
@@ -116,6 +116,14 @@ test("onConflict FAIL makes a busy key an error", async () => {
   assert(error.hasNoSideEffects());
 });
 
+test("the environment names the servers", async () => {
+  await using server = await FakeServer.start();
+  process.env["KEYWORK_SERVER"] = `http://127.0.0.1:1, ${server.endpoint}`;
+  await using client = Client.fromEnv();
+  delete process.env["KEYWORK_SERVER"];
+  assert.equal((await client.submit({ queue: "q", key: "a" })).accepted, true);
+});
+
 test("no server at all is retryable and without effect", async () => {
   await using client = new Client({ endpoints: ["http://127.0.0.1:1"], submitDeadlineMs: 200 });
   const error = await failure(client.submit({ queue: "q", key: "a" }));
@@ -185,6 +193,49 @@ test("a stream of submits is answered as it goes, and ends when its reader leave
     if (seen.length === 6_000) break;
   }
   assert.equal(new Set(seen).size, 6_000);
+});
+
+test("a stream that was idle for long is mended like any other", async () => {
+  await using server = await FakeServer.start();
+  const patience = { callTimeoutMs: 300, submitDeadlineMs: 300 };
+  await using client = new Client({ endpoints: [server.endpoint], ...patience });
+  const gate = new Gate();
+  async function* source(): AsyncGenerator<Submit> {
+    yield { queue: "q", key: "a" };
+    await gate.opened;
+    server.script.submitFaults.push("broken");
+    yield { queue: "q", key: "b" };
+  }
+  const answers: unknown[] = [];
+  for await (const { index, result } of client.submitStream(source())) {
+    answers.push([index, result?.outcome]);
+    // Not to wait for anything: idleness is what is tested.
+    if (index === 0) setTimeout(gate.open, 700);
+  }
+  assert.deepEqual(answers, [
+    [0, "CREATED"],
+    [1, "CREATED"],
+  ]);
+});
+
+test("a connection that broke while a stream was idle costs no offer", async () => {
+  await using server = await FakeServer.start();
+  await using client = new Client({ endpoints: [server.endpoint], submitDeadlineMs: 300 });
+  const gate = new Gate();
+  async function* source(): AsyncGenerator<Submit> {
+    yield { queue: "q", key: "a" };
+    await gate.opened;
+    yield { queue: "q", key: "b" };
+  }
+  const outcomes: unknown[] = [];
+  for await (const { index, result } of client.submitStream(source())) {
+    outcomes.push(result?.outcome);
+    if (index === 0) {
+      setTimeout(() => server.breakConnections(), 500);
+      setTimeout(gate.open, 600);
+    }
+  }
+  assert.deepEqual(outcomes, ["CREATED", "CREATED"]);
 });
 
 test("a source that throws ends its stream with that error", async () => {

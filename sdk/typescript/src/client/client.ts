@@ -30,6 +30,18 @@ export class Client implements AsyncDisposable {
     this.#core = new Core(checked(typeof options === "string" ? { endpoints: [options] } : options));
   }
 
+  /**
+   * A client of the servers that the environment variable `KEYWORK_SERVER` names, with commas between them; without it,
+   * of `http://127.0.0.1:50051`, where `keywork serve` listens by itself.
+   *
+   * @throws {KeyworkError} One of them cannot be read.
+   */
+  static fromEnv(options: Omit<ClientOptions, "endpoints"> = {}): Client {
+    const servers = process.env["KEYWORK_SERVER"] ?? "";
+    const endpoints = servers.split(",").map((server) => server.trim());
+    return new Client({ ...options, endpoints: endpoints.filter(Boolean) });
+  }
+
   /** The generated clients: every RPC and every field, without retries. See `@keywork/sdk/raw`. */
   get raw(): RawClients {
     return this.#core.raw();

@@ -70,6 +70,7 @@ interface Flying {
 class Pump {
   readonly #core: Core;
   readonly #signal: AbortSignal | undefined;
+  readonly #patience: Patience;
   /** Rings at every change. */
   readonly #bell = new Bell();
   /** Unanswered, by their place in the order, which is their correlation id too. */
@@ -89,6 +90,7 @@ class Pump {
   constructor(core: Core, { signal }: CallOptions) {
     this.#core = core;
     this.#signal = signal;
+    this.#patience = new Patience(core.options.submitDeadlineMs, signal);
   }
 
   async *answers(
@@ -152,6 +154,8 @@ class Pump {
     if (offer instanceof KeyworkError) {
       this.#answers.push({ index, error: offer });
     } else {
+      // While no answer is due, patience does not count.
+      if (this.#flying.size === 0) this.#patience.renew();
       this.#flying.set(index, { offer, since: performance.now(), doubt: false });
       this.#ready.push(index);
     }
@@ -160,15 +164,15 @@ class Pump {
 
   /** Keeps a connection for as long as there is something to send. */
   async #run(): Promise<void> {
-    const patience = new Patience(this.#core.options.submitDeadlineMs, this.#signal);
     for (;;) {
       while (this.#flying.size === 0 && !this.#exhausted && !this.#stopped) await this.#bell.wait();
       if (this.#stopped || this.#flying.size === 0) return;
-      const error = await this.#connect(patience);
+      const error = await this.#connect();
       if (error === undefined || this.#stopped) return;
+      if (this.#flying.size === 0) continue;
       for (const flying of this.#flying.values()) flying.doubt ||= !error.hasNoSideEffects();
       try {
-        await patience.after(error);
+        await this.#patience.after(error);
       } catch (thrown) {
         return this.#giveUp(errorFrom(thrown));
       }
@@ -177,7 +181,7 @@ class Pump {
   }
 
   /** Works on one stream until everything is answered or it breaks. */
-  async #connect(patience: Patience): Promise<KeyworkError | undefined> {
+  async #connect(): Promise<KeyworkError | undefined> {
     const place = this.#core.channels.place();
     const connection = new AbortController();
     this.#connection = connection;
@@ -190,7 +194,7 @@ class Pump {
       });
       for await (const { results } of stream) {
         silence.heard();
-        patience.renew();
+        this.#patience.renew();
         this.#core.channels.answered(place);
         for (const result of results) this.#answered(result);
         this.#bell.ring();
