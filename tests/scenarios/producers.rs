@@ -798,6 +798,21 @@ async fn a_stream_of_20_000_offers_is_answered_by_correlation_id_also_after_the_
     assert_eq!(stats.outstanding, OFFERS / 1_000 * 997 + 1);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_without_an_offer_ends_when_the_caller_is_done() {
+    let (_nats, server) = one_server().await;
+    let mut client = client(&server).await;
+    let mut down = client
+        .submit_stream(tokio_stream::empty())
+        .await
+        .expect("a stream")
+        .into_inner();
+    let ended = tokio::time::timeout(SOON, down.message())
+        .await
+        .expect("an end");
+    assert_eq!(ended.expect("a good end"), None);
+}
+
 /// One offer of a stream; a few in a thousand are bad, busy or empty.
 fn stream_offer(id: u64) -> proto::SubmitOffer {
     let submit = match id % 1_000 {
