@@ -20,7 +20,12 @@ demo: ## Builds Keywork and shows it at work.
 	@demo/run
 
 .PHONY: test
-test: need tools arrows fmt clippy lint build unit ## Sets up, then checks and tests everything.
+test: need tools arrows fmt clippy lint quotes build unit sdks conformance-quick ## Sets up, then checks and tests everything.
+
+.PHONY: conformance
+conformance: ## Holds every SDK to all scenarios; ends with a table.
+	@tools/install-nats-server
+	tests/conformance/run
 
 .PHONY: tools
 tools: ## Installs nats-server, buf and grpcurl into .tools.
@@ -37,7 +42,7 @@ clean: ## Removes what was built and installed here.
 
 .PHONY: need
 need:
-	@tools/need cargo cc python3 node npm go
+	@tools/need cargo cc python3 node npm go java mvn
 
 .PHONY: arrows
 arrows: # Crates depend on one another only as the architecture says.
@@ -52,9 +57,15 @@ clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 .PHONY: lint
-lint: # The contract.
+lint: # The contract, its changes since the last release, and what is generated from it.
 	@tools/install-buf
 	.tools/bin/buf lint
+	@tools/check-breaking
+	@tools/generate --check
+
+.PHONY: quotes
+quotes: # The programs in the documentation are those that the tests run.
+	@tools/quote --check
 
 .PHONY: build
 build:
@@ -64,3 +75,13 @@ build:
 unit: # All of the Rust tests; those at the end are the black-box ones.
 	@tools/install-nats-server
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=$(TEST_THREADS)
+
+.PHONY: sdks
+sdks: build # Each SDK by its own tests, and from what it ships as, in an empty project.
+	@failed=; for check in sdk/*/check; do $$check || failed="$$failed $$check"; done; \
+	  [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+.PHONY: conformance-quick
+conformance-quick: # The quick scenarios for every SDK, each along one path.
+	@tools/install-nats-server
+	tests/conformance/run --quick

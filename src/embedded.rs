@@ -31,6 +31,7 @@ use data_dir::DataDir;
 use supervisor::Supervisor;
 
 pub use binary::Version;
+pub(crate) use child::own_executable;
 pub use child::run_if_asked;
 pub use config::{Credential, Sync};
 

@@ -25,13 +25,13 @@ fn keywork(server: &FakeServer, args: &[&str]) -> Command {
 }
 
 /// Runs a command to its end, away from the test's own runtime.
-async fn run(server: &FakeServer, args: &[&str], stdin: &str) -> Output {
+async fn run(server: &FakeServer, args: &[&str], stdin: impl AsRef<[u8]>) -> Output {
     let mut child = keywork(server, args).spawn().expect("the binary starts");
-    let stdin = stdin.to_owned();
+    let stdin = stdin.as_ref().to_owned();
     let ended = tokio::task::spawn_blocking(move || {
         let mut pipe = child.stdin.take().expect("stdin is piped");
         // A command that ends without reading has its reasons.
-        let _ = pipe.write_all(stdin.as_bytes());
+        let _ = pipe.write_all(&stdin);
         drop(pipe);
         child.wait_with_output()
     });
@@ -171,6 +171,245 @@ async fn many_are_submitted_from_json_lines_and_a_bad_line_spoils_no_other() -> 
         server.outstanding("q", "b").ok_or("b")?.payload.as_ref(),
         [0, 1, 2]
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn json_lines_without_a_good_one_end_as_well() -> Tested {
+    let server = FakeServer::start().await?;
+    let args = ["submit", "q", "--jsonl", "-", "--output", "json"];
+    for (input, failed) in [("", 0), ("\n\n", 0), ("{}\n\nno JSON\n", 2)] {
+        let output = within("the end of the input", run(&server, &args, input)).await;
+        assert_eq!(code(&output), if failed > 0 { 5 } else { 0 }, "{output:?}");
+        let summary = &lines(&output).pop().ok_or("a summary")?["summary"];
+        assert_eq!(summary["failed"], failed, "{summary}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_text_spoils_no_other() -> Tested {
+    let server = FakeServer::start().await?;
+    let args = ["submit", "q", "--jsonl", "-"];
+    let input =
+        b"{\"key\": \"a\"}\n{\"key\": \"\xff\"}\n\xfe\r\n{\"key\": \"b\"}\r\n{\"key\": \"c\"}";
+    let output = within("the end of the input", run(&server, &args, input)).await;
+    assert_eq!(code(&output), 5, "{output:?}");
+    let complaints = text(&output.stderr);
+    assert!(
+        complaints.contains("line 2: ") && complaints.contains("line 3: "),
+        "{complaints}"
+    );
+    for key in ["a", "b", "c"] {
+        assert!(server.outstanding("q", key).is_some(), "{key}");
+    }
+    Ok(())
+}
+
+/// What is wrong is found before a server is asked, and named with its range.
+#[tokio::test]
+async fn a_value_out_of_range_is_refused_up_front_by_flag_and_range() -> Tested {
+    let server = FakeServer::start().await?;
+    let nil = "00000000-0000-0000-0000-000000000000";
+    let submits = [
+        ("--delay", "-1s", "negative"),
+        ("--max-attempts", "0", "1..=1000"),
+        ("--max-attempts", "-1", "1..=1000"),
+        ("--timeout", "0s", "1ms to 366d"),
+        ("--timeout", "-5s", "negative"),
+        ("--request-id", nil, "all zeros"),
+        ("--request-id", "x", "no UUID"),
+        ("--start-at", "-1", "no time"),
+    ];
+    let refused = async |args: &[&str], flag: &str, range: &str| {
+        let output = run(&server, args, "").await;
+        let told = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{args:?}: {told}");
+        assert!(told.contains(flag) && told.contains(range), "{told}");
+    };
+    for (flag, value, range) in submits {
+        refused(&["submit", "q", "k", flag, value], flag, range).await;
+    }
+    for value in ["0", "-1", "100001"] {
+        let args = ["work", "q", "--concurrency", value, "--", "true"];
+        refused(&args, "--concurrency", "1..=100000").await;
+    }
+    for queue in ["q=0", "q=101", "q=-1", "q=x"] {
+        refused(&["work", queue, "--", "true"], "WEIGHT", "1 to 100").await;
+    }
+    let queues = [
+        ("--max-depth", "0", "1..=1000000000"),
+        ("--max-depth", "-1", "1..=1000000000"),
+        ("--max-attempts", "0", "1..=1000"),
+        ("--lease-duration", "-15s", "negative"),
+    ];
+    for (flag, value, range) in queues {
+        refused(&["queue", "create", "q", flag, value], flag, range).await;
+        refused(&["queue", "update", "q", flag, value], flag, range).await;
+    }
+    refused(&["dead", "list", "q", "--limit", "0"], "--limit", "1..").await;
+    refused(
+        &["dead", "redrive", "q", "--oldest", "-1"],
+        "--oldest",
+        "1..=1000",
+    )
+    .await;
+    refused(&["serve", "--output", "json"], "--output", "serve").await;
+    assert!(server.seen().submits.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_json_line_with_a_value_out_of_range_names_its_field() -> Tested {
+    let server = FakeServer::start().await?;
+    let input = r#"
+{"key": "a", "max_attempts": 0}
+{"key": "a", "delay": "-1s"}
+{"key": "a", "request_id": "00000000-0000-0000-0000-000000000000"}
+"#;
+    let output = run(&server, &["submit", "q", "--jsonl", "-"], input).await;
+    let told = text(&output.stderr);
+    for problem in ["2: max_attempts: ", "3: delay: ", "4: request_id: "] {
+        assert!(told.contains(problem), "{told}");
+    }
+    assert_eq!((code(&output), server.seen().submits.len()), (5, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_is_none_or_not_there_is_named() -> Tested {
+    let server = FakeServer::start().await?;
+    for bad in [
+        "",
+        "localhost:50051",
+        "ftp://localhost",
+        "https://localhost",
+        "http://",
+    ] {
+        let output = run(&server, &["submit", "q", "k", "--server", bad], "").await;
+        let told = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{told}");
+        assert!(told.contains("--server") && told.contains(bad), "{told}");
+    }
+    let dead = ["--server", "http://127.0.0.1:1", "--timeout", "1s"];
+    for command in [
+        &["submit", "q", "k"][..],
+        &["queue", "list"],
+        &["job", "get", "q", "k"],
+    ] {
+        let output = run(&server, &[&dead[..], command].concat(), "").await;
+        let told = text(&output.stderr);
+        assert_eq!(code(&output), 75, "{told}");
+        assert!(
+            told.contains("http://127.0.0.1:1 cannot be reached"),
+            "{told}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn options_of_all_commands_stand_before_the_command_or_after_it() -> Tested {
+    let server = FakeServer::start().await?;
+    let json = ["--output", "json"];
+    let created = lines(&run(&server, &[&json[..], &["submit", "q", "k"]].concat(), "").await);
+    assert_eq!(created[0]["outcome"], "CREATED");
+    for args in [
+        ["queue", "get", "q", "--output", "json"],
+        ["queue", "--output", "json", "get", "q"],
+        ["--output", "json", "queue", "get", "q"],
+    ] {
+        let queue = &lines(&run(&server, &args, "").await)[0];
+        assert_eq!(queue["name"], "q");
+        let config = queue["config"].as_object().ok_or("a configuration")?;
+        assert!(
+            !config.contains_key("disconnect_grace"),
+            "what a queue does without is left out: {config:?}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_and_named() -> Tested {
+    let server = FakeServer::start().await?;
+    let none = run(&server, &["queue", "list"], "").await;
+    assert!(text(&none.stderr).contains("there is no queue"), "{none:?}");
+    run(&server, &["queue", "create", "q"], "").await;
+    let none = run(&server, &["dead", "list", "q"], "").await;
+    assert_eq!((code(&none), none.stdout.len()), (0, 0));
+    assert!(
+        text(&none.stderr).contains("q has no dead letter"),
+        "{none:?}"
+    );
+    let none = run(&server, &["dead", "list", "q", "--output", "json"], "").await;
+    assert_eq!(
+        (code(&none), none.stdout.len(), none.stderr.len()),
+        (0, 0, 0)
+    );
+    let none = run(&server, &["job", "get", "q", "k"], "").await;
+    assert_eq!(code(&none), 4);
+    assert!(text(&none.stderr).contains("[JOB_NOT_FOUND]"), "{none:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn keys_are_shown_escaped() -> Tested {
+    let server = FakeServer::start().await?;
+    let key = "a\u{1b}[31m\u{202e}";
+    let shown = r"q/a\u{1b}[31m\u{202e}";
+    let created = run(&server, &["submit", "q", key], "").await;
+    assert!(text(&created.stdout).contains(shown), "{created:?}");
+    let failed = run(&server, &["submit", "q", key, "--on-conflict", "fail"], "").await;
+    assert!(text(&failed.stderr).contains(shown), "{failed:?}");
+    let got = run(&server, &["job", "get", "q", key], "").await;
+    assert!(text(&got.stdout).contains(&shown[2..]), "{got:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn usage_shows_all_forms() -> Tested {
+    let server = FakeServer::start().await?;
+    for (command, forms) in [
+        (&["submit"][..], &["<KEY>", "--jsonl <PATH>"][..]),
+        (&["dead", "redrive"], &["<ID>...", "--oldest <N>"]),
+        (&["dead", "delete"], &["<ID>...", "--all"]),
+        (&["work"], &["<QUEUE[=WEIGHT]>...", "-- <COMMAND>..."]),
+    ] {
+        let help = text(
+            &run(&server, &[command, &["--help"]].concat(), "")
+                .await
+                .stdout,
+        );
+        let usage = help.split("\n\n").find(|part| part.starts_with("Usage:"));
+        let usage = usage.ok_or("a usage")?;
+        for form in forms {
+            assert!(usage.contains(form), "{usage}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_only_a_nats_of_ones_own_can_do_is_refused_with_all_that_is_wrong() -> Tested {
+    let server = FakeServer::start().await?;
+    let args = [
+        "serve",
+        "--replicas",
+        "3",
+        "--nats-user",
+        "me",
+        "--sync",
+        "never",
+        "--stop-grace",
+        "-1s",
+    ];
+    let output = run(&server, &args, "").await;
+    assert_eq!(code(&output), 2);
+    let told = text(&output.stderr);
+    for flag in ["--replicas", "--nats-user", "--sync", "--stop-grace"] {
+        assert!(told.contains(&format!("{flag}: ")), "{told}");
+    }
     Ok(())
 }
 
@@ -377,6 +616,33 @@ async fn a_lost_lease_stops_the_whole_process_group() -> Tested {
 }
 
 #[tokio::test]
+async fn a_killed_worker_takes_its_commands_and_their_children_along() -> Tested {
+    let server = FakeServer::start().await?;
+    let directory = tempfile::tempdir()?;
+    let pids = directory.path().join("pids");
+    server.client()?.submit(Submit::new("q", "k")).await?;
+    // It and its child both ignore SIGTERM.
+    let script = format!(
+        "trap '' TERM; sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; wait; wait",
+        pids.display()
+    );
+    let working = Working::start(&server, &["--kill-after", "100ms"], &script);
+    let pids = wait_for_file(&pids).await;
+    let children = children_of(working.0.id());
+    assert_eq!(children.len(), 2, "the command and its guard");
+    working.signal("KILL");
+    working.end().await;
+    for pid in pids.split_whitespace() {
+        wait_for_end(pid).await;
+    }
+    for child in children {
+        wait_for_end(&child).await;
+    }
+    assert!(server.seen().settlements.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_command_that_cannot_be_started_ends_the_worker_and_costs_no_attempt() -> Tested {
     let server = FakeServer::start().await?;
     server.client()?.submit(Submit::new("q", "k")).await?;
@@ -390,8 +656,29 @@ async fn a_command_that_cannot_be_started_ends_the_worker_and_costs_no_attempt()
     Ok(())
 }
 
+/// Ends the test, and not only its patience, where something never comes.
+async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(std::time::Duration::from_secs(20), coming).await {
+        Ok(came) => came,
+        Err(_) => panic!("waited in vain: {what}"),
+    }
+}
+
 async fn wait_for_file(path: &std::path::Path) -> String {
     polled("the file", || std::fs::read_to_string(path).ok()).await
+}
+
+/// The children of a process, by the system's word.
+fn children_of(parent: u32) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("a proc file system");
+    let names = processes.flatten().map(|entry| entry.file_name());
+    let pids = names.filter_map(|name| name.into_string().ok());
+    pids.filter(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        after_name.split_whitespace().nth(1) == Some(&parent.to_string())
+    })
+    .collect()
 }
 
 /// A process has ended when it is gone or waits to be reaped.

@@ -13,7 +13,8 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::StreamExt;
-use keywork_sdk::{Client, Error, Submit, SubmitOutcome, Uuid};
+use keywork_model::limits;
+use keywork_sdk::{Client, Error, Submit, SubmitOutcome};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -22,7 +23,7 @@ use super::{
     duration,
     failure::{Doing, Failure, Kind},
     output::{Output, thousands},
-    submit::{Args, Conflict, Options, error_json, outcome_json, time},
+    submit::{Args, Conflict, Options, error_json, outcome_json, request_id, time},
 };
 
 /// Lines read ahead.
@@ -59,27 +60,22 @@ impl Line {
             submit = submit.content_type(content_type);
         }
         if let Some(id) = self.request_id {
-            let id = Uuid::parse_str(&id).map_err(|error| format!("request_id: {error}"))?;
-            submit = submit.request_id(id);
+            submit = submit.request_id(in_field("request_id", request_id(&id))?);
         }
         if let Some(delay) = self.delay {
-            submit = submit.delay(duration::parse(&delay)?);
+            submit = submit.delay(in_field("delay", duration::parse(&delay))?);
         }
         if let Some(at) = self.start_at {
-            submit = submit.start_at(
-                time(&at)?
-                    .try_into()
-                    .map_err(|_| "start_at is out of range")?,
-            );
+            submit = submit.start_at(in_field("start_at", time(&at))?);
         }
         if let Some(at) = self.expires_at {
-            submit = submit.expires_at(
-                time(&at)?
-                    .try_into()
-                    .map_err(|_| "expires_at is out of range")?,
-            );
+            submit = submit.expires_at(in_field("expires_at", time(&at))?);
         }
         if let Some(attempts) = self.max_attempts {
+            let most = limits::MAX_ATTEMPTS;
+            if !(1..=most).contains(&attempts) {
+                return Err(format!("max_attempts: must be from 1 to {most}"));
+            }
             submit = submit.max_attempts(attempts);
         }
         if let Some(conflict) = self.on_conflict {
@@ -87,6 +83,10 @@ impl Line {
         }
         Ok(submit.payload(payload(self.payload, self.payload_base64)?))
     }
+}
+
+fn in_field<T>(field: &str, read: Result<T, String>) -> Result<T, String> {
+    read.map_err(|problem| format!("{field}: {problem}"))
 }
 
 fn payload(text: Option<String>, base64: Option<String>) -> Result<Vec<u8>, String> {
@@ -148,13 +148,13 @@ impl Tally {
     }
 }
 
-pub(super) async fn run(args: Args, client: &Client) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: Args, client: &Client, output: Output) -> Result<ExitCode, Failure> {
     let path = args.jsonl.clone().unwrap_or_else(|| "-".into());
     let input = open(&path).doing(format_args!("read {}", path.display()))?;
     let (lines, read) = mpsc::channel(AHEAD);
     let (queue, options) = (args.queue.clone(), args.options.clone());
     let reader = tokio::task::spawn_blocking(move || read_all(input, &queue, &options, &lines));
-    let tally = offer_all(client, args.connection.output(), read).await?;
+    let tally = offer_all(client, output, read).await?;
     match reader.await {
         Ok(ended) => ended.doing(format_args!("read {}", path.display()))?,
         Err(_) => {
@@ -178,6 +178,17 @@ fn open(path: &Path) -> std::io::Result<Box<dyn BufRead + Send>> {
     Ok(Box::new(BufReader::new(std::fs::File::open(path)?)))
 }
 
+fn parse(line: &[u8]) -> Result<Line, String> {
+    let text = std::str::from_utf8(line)
+        .map_err(|error| format!("it is not UTF-8 after byte {}", error.valid_up_to()))?;
+    // The only line that the parser sees is not the line of the file.
+    serde_json::from_str(text).map_err(|error| {
+        error
+            .to_string()
+            .replace(" at line 1 column ", " at column ")
+    })
+}
+
 /// Reads until the end, or until nobody wants more.
 fn read_all(
     input: Box<dyn BufRead + Send>,
@@ -185,13 +196,12 @@ fn read_all(
     options: &Options,
     lines: &mpsc::Sender<Read>,
 ) -> std::io::Result<()> {
-    for (number, line) in (1..).zip(input.lines()) {
+    for (number, line) in (1..).zip(input.split(b'\n')) {
         let line = line?;
-        if line.trim().is_empty() {
+        if line.trim_ascii().is_empty() {
             continue;
         }
-        let parsed = serde_json::from_str::<Line>(&line).map_err(|error| error.to_string());
-        let submit = parsed.and_then(|line| line.submit(queue, options));
+        let submit = parse(&line).and_then(|line| line.submit(queue, options));
         if lines.blocking_send((number, submit)).is_err() {
             break;
         }

@@ -19,6 +19,8 @@ use tokio::{
     time::timeout,
 };
 
+use super::guard::Guard;
+
 /// How much of the end of stderr is kept: what servers keep of an error.
 const TAIL: usize = 2_000;
 
@@ -51,15 +53,16 @@ impl fmt::Display for End {
 /// Runs the command to its end, or until the handler's context is cancelled.
 ///
 /// # Errors
-/// The command could not be started.
+/// The command could not be started, or would outlive this process if that were killed.
 pub(super) async fn run(
     command: &[String],
+    guard: &Guard,
     context: &Context,
     job: Job,
     kill_after: Duration,
 ) -> io::Result<End> {
     let mut child = start(command, &job)?;
-    let group = Group::of(&child);
+    let group = Group::of(&child, guard)?;
     let stdin = child.stdin.take();
     let stderr = child.stderr.take();
     let ended = async {
@@ -137,24 +140,33 @@ async fn tail(stderr: Option<ChildStderr>) -> String {
 }
 
 /// The command's process group. Whatever happens to the handler, nothing of it stays behind.
-struct Group(Option<Pid>);
+struct Group<'a> {
+    id: Option<Pid>,
+    guard: &'a Guard,
+}
 
-impl Group {
-    fn of(child: &Child) -> Self {
+impl<'a> Group<'a> {
+    fn of(child: &Child, guard: &'a Guard) -> io::Result<Self> {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
-        Self(id.map(Pid::from_raw))
+        let id = id.map(Pid::from_raw);
+        let group = Self { id, guard };
+        id.map_or(Ok(()), |id| guard.watch(id))?;
+        Ok(group)
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(group) = self.0 {
+        if let Some(group) = self.id {
             // A group that has ended needs no signal.
             let _ = killpg(group, signal);
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for Group<'_> {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
+        if let Some(group) = self.id {
+            self.guard.forget(group);
+        }
     }
 }

@@ -42,7 +42,7 @@ impl Launch {
 }
 
 /// The running `keywork`; on Linux also when its file was replaced meanwhile.
-pub(super) fn own_executable() -> PathBuf {
+pub(crate) fn own_executable() -> PathBuf {
     const SELF: &str = "/proc/self/exe";
     if Path::new(SELF).exists() {
         return SELF.into();

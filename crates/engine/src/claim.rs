@@ -52,12 +52,15 @@ impl Engine {
                 }),
             }
         }
-        let transferred = self.ask_for_leases(&opened, ticket.as_ref()).await;
+        let mut transferred = self.ask_for_leases(&opened, ticket.as_ref()).await;
+        self.ask_for_others(&opened, &mut transferred).await;
         let mut resumed = Vec::new();
         for (token, facts) in opened {
             let of_queue = transferred.get(&facts.queue);
             let until = of_queue.and_then(|t| t.get(&facts.sequence)).copied();
-            let until = until.or_else(|| self.proven(&facts, ticket.as_ref()));
+            let until = until
+                .unwrap_or_default()
+                .max(self.proven(&facts, ticket.as_ref()));
             match self.take_over(session, &token, &facts, until).await {
                 Ok(time_left) => {
                     session.goes_on_with(facts.server, facts.session);
@@ -103,14 +106,54 @@ impl Engine {
         answers
     }
 
-    /// Until when the lease is good by what the worker can prove, where no server that held it answers.
-    fn proven(&self, facts: &LeaseFacts, ticket: Option<&TicketFacts>) -> Option<UnixMillis> {
+    /// Asks all servers for the leases that none has let go of and this one does not know: another may have
+    /// taken one over while the one that gave it did not answer.
+    async fn ask_for_others(
+        &self,
+        held: &[(Bytes, LeaseFacts)],
+        transferred: &mut HashMap<QueueName, Transferred>,
+    ) {
+        let mut missing: HashMap<&QueueName, Vec<u64>> = HashMap::new();
+        for (_, facts) in held {
+            let let_go = transferred.get(&facts.queue);
+            let found = let_go.is_some_and(|t| t.contains_key(&facts.sequence));
+            if !found && !self.knows(facts) {
+                missing
+                    .entry(&facts.queue)
+                    .or_default()
+                    .push(facts.sequence);
+            }
+        }
+        for (queue, sequences) in missing {
+            let mut by_server: HashMap<u64, Vec<u64>> = HashMap::new();
+            for (sequence, holder) in peers::holders(self, queue, sequences).await {
+                by_server.entry(holder.server).or_default().push(sequence);
+            }
+            for (server, sequences) in by_server {
+                let let_go = peers::transfer(self, server, queue, sequences).await;
+                transferred.entry(queue.clone()).or_default().extend(let_go);
+            }
+        }
+    }
+
+    /// Whether this server's own table says what is with a lease.
+    fn knows(&self, facts: &LeaseFacts) -> bool {
+        let Some(queue) = self.open_already(&facts.queue) else {
+            return false;
+        };
+        queue.prove(facts);
+        let (state, now) = (queue.state.lock(), Instant::now());
+        let lease = state.leases.get(facts.sequence);
+        lease.is_some_and(|lease| lease.phase != Phase::Held || lease.live(now))
+    }
+
+    /// Until when the lease is good by what the worker can prove.
+    fn proven(&self, facts: &LeaseFacts, ticket: Option<&TicketFacts>) -> UnixMillis {
         let covering = ticket.filter(|t| t.covers(facts.server, facts.session));
+        // A ticket speaks for all leases of a session; of its own sessions this server knows each.
         let extended = covering.filter(|t| t.server != self.server());
         let extended = extended.map(|t| t.extended_until);
-        // Of what this server gave and let nobody else have, its own table knows all.
-        let given = (facts.server != self.server()).then_some(facts.valid_until);
-        extended.max(given)
+        extended.unwrap_or_default().max(facts.valid_until)
     }
 
     async fn take_over(
@@ -118,24 +161,17 @@ impl Engine {
         session: &Arc<Session>,
         token: &Bytes,
         facts: &LeaseFacts,
-        until: Option<UnixMillis>,
+        until: UnixMillis,
     ) -> Result<Duration, LostReason> {
         let served = session.queues.iter().find(|s| *s.queue.name == facts.queue);
         let queue = &served.ok_or(LostReason::Expired)?.queue;
         if queue.jobs.incarnation() != facts.incarnation {
             return Err(LostReason::Expired);
         }
-        if let Some(left) = queue.reassign(self, session, facts.sequence)? {
+        if let Some(left) = queue.reassign(self, session, facts)? {
             return Ok(left);
         }
-        self.adopt(
-            queue,
-            session,
-            token,
-            facts,
-            until.ok_or(LostReason::Expired)?,
-        )
-        .await
+        self.adopt(queue, session, token, facts, until).await
     }
 
     /// Takes over a lease of another server. Whether its job is still there is read; whether its lease
@@ -148,12 +184,14 @@ impl Engine {
         facts: &LeaseFacts,
         until: UnixMillis,
     ) -> Result<Duration, LostReason> {
-        let left = until.since(clock::now());
-        let deadline = Instant::now() + left;
+        let deadline = queue.proven(until);
+        if Instant::now() >= deadline {
+            return Err(LostReason::Expired);
+        }
         let reseated = match queue.jobs.read_sequence(facts.sequence).await {
             Ok(Some(stored)) => stored.job.reseated,
             Ok(None) => return Err(LostReason::Expired),
-            // NATS does not say. The proof is as good as it was, and what follows finds out.
+            // NATS does not say for sure. The proof is as good as it was, and what follows finds out.
             Err(_) => true,
         };
         if Instant::now() >= deadline {
@@ -174,9 +212,12 @@ impl Engine {
             reseated,
             phase: Phase::Held,
         };
-        queue.state.lock().leases.insert(facts.sequence, lease);
+        let before = queue.state.lock().leases.insert(facts.sequence, lease);
+        if let Some(before) = before.filter(|before| !before.phase.over()) {
+            self.give_back_place(queue, before.session);
+        }
         session.take_resumed(queue);
-        Ok(left)
+        Ok(deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Makes the session known, here and to the other servers: an older one of the same worker is
@@ -225,8 +266,10 @@ impl Engine {
                     held.iter()
                         .any(|(q, h)| h == n && *q == served.queue.name.as_str())
                 };
-                let mut given = served.queue.state.lock().leases.held_by(session.id);
-                given.retain(|n| !kept(n));
+                let given = served.queue.state.lock().leases.held_by(session.id);
+                let (kept, given): (Vec<u64>, Vec<u64>) = given.into_iter().partition(kept);
+                // Another server knows them from now on.
+                served.queue.end_leases(self, &kept);
                 self.hand_back(&served.queue, given);
             }
         }
@@ -252,16 +295,24 @@ impl Engine {
 }
 
 impl Queue {
-    /// Gives a lease of this server to another session of it. `None`: it is not this server's.
+    /// Takes in until when a lease is good by its token.
+    pub(crate) fn prove(&self, facts: &LeaseFacts) {
+        let until = self.proven(facts.valid_until);
+        self.state.lock().leases.prove(facts.sequence, until);
+    }
+
+    /// Gives a lease that this server knows to another session of it. `None`: it does not know it, or no
+    /// longer.
     fn reassign(
         &self,
         engine: &Engine,
         session: &Session,
-        sequence: u64,
+        facts: &LeaseFacts,
     ) -> Result<Option<Duration>, LostReason> {
+        self.prove(facts);
         let (before, left) = {
             let mut state = self.state.lock();
-            let Some(lease) = state.leases.get_mut(sequence) else {
+            let Some(lease) = state.leases.get_mut(facts.sequence) else {
                 return Ok(None);
             };
             let now = Instant::now();
@@ -271,7 +322,7 @@ impl Queue {
                 Phase::Settled(_) => return Err(LostReason::Expired),
                 // The settlement that is under way will be asked for again, and answered then.
                 Phase::Settling => return Ok(Some(left)),
-                Phase::Held if !lease.live(now) => return Err(LostReason::Expired),
+                Phase::Held if !lease.live(now) => return Ok(None),
                 Phase::Held => {}
             }
             lease.give_up_at = None;

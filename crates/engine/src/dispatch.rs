@@ -311,7 +311,8 @@ fn lease(engine: &Engine, queue: &Arc<Queue>, deliveries: Vec<Delivery>) -> Vec<
     {
         let mut state = queue.state.lock();
         for (sequence, lease) in leases {
-            state.leases.insert(sequence, lease);
+            // A sequence is leased at most once.
+            drop(state.leases.insert(sequence, lease));
         }
     }
     for (session, granted) in grants.into_values() {

@@ -5,15 +5,15 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use keywork_jetstream::{
     ApiError, Nats, clock,
     pull::QueuePulls,
-    queues::QueueError,
+    queues::{QueueError, UNKNOWN_LOOKS, UNKNOWN_PAUSE},
     tasks::{Fate, Tasks},
 };
 use keywork_model::{
     QueueConfig, QueueName, WorkerId,
-    token::{InvalidToken, TokenSecret},
+    token::{InvalidToken, LeaseFacts, TokenSecret},
 };
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     dispatch,
@@ -161,6 +161,20 @@ impl Engine {
     /// Opens a queue that exists.
     pub(crate) async fn open_existing(&self, name: &QueueName) -> Result<Arc<Queue>, OpenError> {
         self.open_or(name, false).await
+    }
+
+    /// Opens the queue of a lease that was given. While nodes come and go one may not know the queue for a
+    /// moment, so before the lease's deadline that is not believed at once.
+    pub(crate) async fn open_leased(&self, facts: &LeaseFacts) -> Result<Arc<Queue>, OpenError> {
+        let mut opened = self.open_existing(&facts.queue).await;
+        for _ in 0..UNKNOWN_LOOKS {
+            if !matches!(opened, Err(OpenError::Unknown)) || facts.valid_until <= clock::now() {
+                break;
+            }
+            sleep(UNKNOWN_PAUSE).await;
+            opened = self.open_existing(&facts.queue).await;
+        }
+        opened
     }
 
     async fn open_or(&self, name: &QueueName, make: bool) -> Result<Arc<Queue>, OpenError> {
@@ -384,8 +398,16 @@ impl Engine {
             self.give_back_place(queue, lease.session);
             let broke_at = queue.config().disconnect_grace.unwrap_or_default();
             let since = clock::now().minus(broke_at);
-            let queue = Arc::clone(queue);
+            let (engine, queue) = (self.clone(), Arc::clone(queue));
             self.tasks().start("give-up", Fate::OneCaller, async move {
+                // Its worker may have gone on with it at another server.
+                if peers::who_holds(&engine, &queue.name, sequence)
+                    .await
+                    .is_some()
+                {
+                    queue.state.lock().leases.remove(sequence);
+                    return;
+                }
                 let config = queue.config();
                 if let Err(error) = settle::give_up(&queue, sequence, &config, since).await {
                     tracing::warn!(queue = %queue.name, %error, "failed to give a job up");

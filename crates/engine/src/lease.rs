@@ -4,10 +4,11 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use keywork_model::{Job, QueueName, WorkerId, decide::Settlement};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 /// Why a lease was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LostReason {
     /// Its deadline passed, or the job ended or went to another.
     Expired,
@@ -78,7 +79,7 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// Whether the lease takes none of its session's places any more.
-    fn over(&self) -> bool {
+    pub(crate) fn over(&self) -> bool {
         matches!(self, Self::Lost(_) | Self::Settled(_))
     }
 }
@@ -114,8 +115,25 @@ pub(crate) struct Due {
 }
 
 impl LeaseTable {
-    pub(crate) fn insert(&mut self, sequence: u64, lease: Lease) {
-        self.leases.insert(sequence, lease);
+    /// Answers what was known of the lease before.
+    pub(crate) fn insert(&mut self, sequence: u64, lease: Lease) -> Option<Lease> {
+        self.leases.insert(sequence, lease)
+    }
+
+    /// As [`LeaseTable::insert`], unless the lease is known again. Answers whether it was not.
+    pub(crate) fn insert_new(&mut self, sequence: u64, lease: Lease) -> bool {
+        let unknown = !self.leases.contains_key(&sequence);
+        self.leases.entry(sequence).or_insert(lease);
+        unknown
+    }
+
+    /// Takes in until when a lease is good by its token: another server may have extended it.
+    pub(crate) fn prove(&mut self, sequence: u64, until: Instant) {
+        if let Some(lease) = self.leases.get_mut(&sequence)
+            && !lease.phase.over()
+        {
+            lease.deadline = lease.deadline.max(until);
+        }
     }
 
     pub(crate) fn get(&self, sequence: u64) -> Option<&Lease> {

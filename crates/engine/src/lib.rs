@@ -10,6 +10,7 @@ mod dead;
 mod dispatch;
 mod engine;
 mod error;
+mod extend;
 mod guard;
 mod lease;
 mod look;
@@ -28,6 +29,7 @@ pub use admin::{AdminError, QueueView};
 pub use dead::{DeadPage, Redriven};
 pub use engine::{Engine, Options, StartError};
 pub use error::OpenError;
+pub use extend::{Extended, Heartbeaten};
 pub use lease::{Granted, Lost, LostReason};
 pub use look::LookError;
 pub use session::{
@@ -36,5 +38,4 @@ pub use session::{
 };
 pub use settle::Outcome;
 pub use submit::{OnConflict, SubmitAnswer, SubmitError, Submits};
-pub use unary::{Extended, Heartbeaten};
 pub use view::{JobState, JobView};

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::{
     engine::Engine,
     error::OpenError,
-    peers::{self, Holder},
+    peers::{self, Holder, Holders},
     queue::Queue,
     submit,
     view::{JobState, JobView},
@@ -56,15 +56,23 @@ impl Engine {
         Ok(view)
     }
 
-    /// Who holds a lease of this server.
-    pub(crate) fn holder(&self, queue: &str, sequence: u64) -> Option<Holder> {
-        let queue = self.open_already(&QueueName::parse(queue).ok()?)?;
+    /// Who holds these leases, as far as they are known here.
+    pub(crate) fn held_here(&self, queue: &str, sequences: &[u64]) -> Holders {
+        let name = QueueName::parse(queue).ok();
+        let Some(queue) = name.and_then(|name| self.open_already(&name)) else {
+            return Holders::new();
+        };
         let (now, wall) = (Instant::now(), clock::now());
-        let lease = queue.live_lease(sequence, now)?;
-        Some(Holder {
-            worker: lease.worker.to_string(),
-            deadline: wall.plus(lease.deadline.saturating_duration_since(now)),
-        })
+        let holder = |n: &u64| {
+            let lease = queue.live_lease(*n, now)?;
+            let holder = Holder {
+                server: self.server(),
+                worker: lease.worker.to_string(),
+                deadline: wall.plus(lease.deadline.saturating_duration_since(now)),
+            };
+            Some((*n, holder))
+        };
+        sequences.iter().filter_map(holder).collect()
     }
 }
 

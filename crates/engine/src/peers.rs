@@ -1,16 +1,20 @@
 //! What servers tell and ask each other. Nothing that matters depends on a message arriving: what is not
 //! heard is found out by deadlines, or by the next look.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use keywork_jetstream::peers::{PeerCall, PeerInbox};
-use keywork_jetstream::tasks::Fate;
+use keywork_jetstream::{
+    Failure,
+    peers::{PeerCall, PeerInbox},
+    tasks::Fate,
+};
 use keywork_model::{QueueName, UnixMillis, WorkerId, decide::Settlement};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     claim::Transferred,
     engine::Engine,
+    extend::Extending,
     lease::LostReason,
     session::{Asked as AskedOf, SettleItem},
     settle::Outcome,
@@ -21,6 +25,8 @@ use crate::{
 const ASK_WITHIN: Duration = Duration::from_millis(1_000);
 /// How long anybody at all has to say something.
 const ANYBODY_WITHIN: Duration = Duration::from_millis(250);
+/// Leases that one question is about.
+const LEASES_AT_ONCE: usize = 4_096;
 
 /// One message.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,18 +42,22 @@ pub(crate) enum PeerMessage {
     },
     /// Let go of these leases; answered with [`Transferred`].
     LetGo { queue: String, sequences: Vec<u64> },
-    /// Extend a lease of yours; answered with the new time, or nothing.
-    Extend { queue: String, sequence: u64 },
+    /// Extend a lease that you know, good until then by its token; answered with an [`Extending`].
+    Extend {
+        queue: String,
+        sequence: u64,
+        proven: UnixMillis,
+    },
     /// Settle a lease of yours; answered with an [`Outcome`].
     Settle {
         token: Vec<u8>,
         settlement: Settlement,
     },
-    /// Who holds this lease? Answered with [`Holder`] by the one who knows.
+    /// Who holds these leases? Answered with [`Holders`] by whoever knows any.
     WhoHolds {
         server: u64,
         queue: String,
-        sequence: u64,
+        sequences: Vec<u64>,
     },
     /// A lease of yours was settled elsewhere.
     Ended { queue: String, sequence: u64 },
@@ -59,9 +69,13 @@ pub(crate) enum PeerMessage {
     Anybody { server: u64 },
 }
 
-/// Who holds a lease, and until when.
+/// Leases by their sequences, with who holds each.
+pub(crate) type Holders = HashMap<u64, Holder>;
+
+/// Who holds a lease, at which server, and until when.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Holder {
+    pub(crate) server: u64,
     pub(crate) worker: String,
     pub(crate) deadline: UnixMillis,
 }
@@ -95,32 +109,24 @@ pub(crate) async fn transfer(
         .unwrap_or_default()
 }
 
-/// What a server answers that is asked to extend a lease.
-pub(crate) enum Asked {
-    /// Extended until then; `None`: it does not hold it.
-    Answered(Option<UnixMillis>),
-    /// There is no such server.
-    Gone,
-}
-
-/// Asks a server to extend a lease of its own.
+/// Asks a server to extend a lease. One that is gone or does not answer knows none.
 pub(crate) async fn extend(
     engine: &Engine,
     server: u64,
     queue: &QueueName,
     sequence: u64,
-) -> Asked {
+    proven: UnixMillis,
+) -> Extending {
     let message = PeerMessage::Extend {
         queue: queue.to_string(),
         sequence,
+        proven,
     };
-    match engine
-        .nats()
-        .ask(server, encode(&message), ASK_WITHIN * 3)
-        .await
-    {
-        Ok(body) => Asked::Answered(serde_json::from_slice(&body).ok().flatten()),
-        Err(_) => Asked::Gone,
+    let nats = engine.nats();
+    match nats.ask(server, encode(&message), ASK_WITHIN * 3).await {
+        Ok(body) => serde_json::from_slice(&body).unwrap_or(Extending::TryAgain),
+        Err(Failure::NotSent) => Extending::TryAgain,
+        Err(Failure::NoResponders | Failure::TimedOut) => Extending::NotHere,
     }
 }
 
@@ -144,18 +150,41 @@ pub(crate) async fn settle(
 
 /// Asks all other servers who holds a lease.
 pub(crate) async fn who_holds(engine: &Engine, queue: &QueueName, sequence: u64) -> Option<Holder> {
-    let server = engine.server();
-    let message = PeerMessage::WhoHolds {
-        server,
-        queue: queue.to_string(),
-        sequence,
-    };
-    let answer = engine
-        .nats()
-        .ask_all(encode(&message), ANYBODY_WITHIN)
+    holders(engine, queue, vec![sequence])
         .await
-        .ok()?;
-    serde_json::from_slice(&answer).ok()
+        .remove(&sequence)
+}
+
+/// Asks all other servers who holds these leases, until nobody knows more.
+pub(crate) async fn holders(engine: &Engine, queue: &QueueName, mut ask: Vec<u64>) -> Holders {
+    let mut found = Holders::new();
+    while !ask.is_empty() {
+        let later = ask.split_off(ask.len().min(LEASES_AT_ONCE));
+        let answer = ask_holders(engine, queue, &ask).await;
+        if answer.is_empty() {
+            ask = later;
+            continue;
+        }
+        ask.retain(|n| !answer.contains_key(n));
+        ask.extend(later);
+        found.extend(answer);
+    }
+    found
+}
+
+/// The first answer.
+async fn ask_holders(engine: &Engine, queue: &QueueName, sequences: &[u64]) -> Holders {
+    let message = PeerMessage::WhoHolds {
+        server: engine.server(),
+        queue: queue.to_string(),
+        sequences: sequences.to_vec(),
+    };
+    let nats = engine.nats();
+    let answer = nats.ask_all(encode(&message), ANYBODY_WITHIN).await;
+    let holders: Option<Holders> = answer.ok().and_then(|a| serde_json::from_slice(&a).ok());
+    let mut holders = holders.unwrap_or_default();
+    holders.retain(|n, _| sequences.contains(n));
+    holders
 }
 
 /// Whether no other server answers.
@@ -215,13 +244,17 @@ async fn deal_with(engine: &Engine, message: PeerMessage, call: PeerCall) {
                     .await;
             }
         }
-        PeerMessage::Extend { queue, sequence } => {
+        PeerMessage::Extend {
+            queue,
+            sequence,
+            proven,
+        } => {
             // Waits for JetStream, so it does not hold up what comes after it.
             let asked = engine.clone();
             engine
                 .tasks()
                 .start("extend-for-peer", Fate::OneCaller, async move {
-                    let extended = asked.extend_own(&queue, sequence).await;
+                    let extended = asked.extend_own(&queue, sequence, proven).await;
                     call.answer(encode(&extended)).await;
                 });
         }
@@ -241,12 +274,11 @@ async fn deal_with(engine: &Engine, message: PeerMessage, call: PeerCall) {
         PeerMessage::WhoHolds {
             server,
             queue,
-            sequence,
+            sequences,
         } => {
-            if server != me
-                && let Some(holder) = engine.holder(&queue, sequence)
-            {
-                call.answer(encode(&holder)).await;
+            let held = || engine.held_here(&queue, &sequences);
+            if let Some(held) = (server != me).then(held).filter(|h| !h.is_empty()) {
+                call.answer(encode(&held)).await;
             }
         }
         PeerMessage::Ended { queue, sequence } => {

@@ -9,12 +9,14 @@ use std::{
 use keywork_jetstream::{
     ApiError,
     queues::{QueueError, QueueInfo},
+    tasks::Fate,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
     engine::{Engine, send_away},
-    lease::LostReason,
+    lease::{Lease, LostReason},
+    peers,
     queue::Queue,
     session::GoAwayReason,
 };
@@ -55,10 +57,41 @@ pub(crate) async fn run(engine: Engine, queue: Arc<Queue>) {
 
 fn watch_deadlines(engine: &Engine, queue: &Arc<Queue>) {
     let due = queue.state.lock().leases.take_due(Instant::now());
-    if !due.expired.is_empty() {
-        queue.tell_lost(engine, &due.expired, LostReason::Expired);
+    let open = |lease: &Lease| {
+        let session = engine.session(lease.session);
+        session.is_some_and(|session| !session.is_closed())
+    };
+    let (told, over): (Vec<_>, Vec<_>) = due.expired.into_iter().partition(|(_, l)| open(l));
+    queue.tell_lost(engine, &over, LostReason::Expired);
+    if !told.is_empty() {
+        let telling = tell_expired(engine.clone(), Arc::clone(queue), told);
+        engine
+            .tasks()
+            .start("tell-expired", Fate::OneCaller, telling);
     }
     engine.give_up(queue, due.given_up);
+}
+
+/// Tells sessions what they lost, but for what another server extended meanwhile: that goes on.
+async fn tell_expired(engine: Engine, queue: Arc<Queue>, mut expired: Vec<(u64, Lease)>) {
+    let sequences = expired.iter().map(|(n, _)| *n).collect();
+    let held = peers::holders(&engine, &queue.name, sequences).await;
+    expired.retain(|(sequence, lease)| {
+        let Some(holder) = held.get(sequence) else {
+            return true;
+        };
+        let lease = Lease {
+            deadline: queue.proven(holder.deadline),
+            ..lease.clone()
+        };
+        let session = lease.session;
+        let goes_on = queue.state.lock().leases.insert_new(*sequence, lease);
+        if !goes_on {
+            engine.give_back_place(&queue, session);
+        }
+        false
+    });
+    queue.tell_lost(&engine, &expired, LostReason::Expired);
 }
 
 /// Reads the queue again, as when a peer says that it changed.

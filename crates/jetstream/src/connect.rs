@@ -163,6 +163,11 @@ impl Nats {
         self.inner.publishing.server_id()
     }
 
+    /// Whether several NATS nodes may answer.
+    pub(crate) fn in_cluster(&self) -> bool {
+        self.inner.publishing.in_cluster()
+    }
+
     /// Grows whenever the connection for pulls is made anew.
     pub fn epoch(&self) -> u64 {
         self.inner

@@ -167,7 +167,8 @@ impl Jobs {
     }
 
     async fn dead(&self, body: Value) -> Result<Option<DeadLetter>, ApiError> {
-        let Some(raw) = self.nats().message(&self.dead_stream(), &body).await? else {
+        let stream = self.dead_stream();
+        let Some(raw) = self.nats().message_twice(&stream, &body).await? else {
             return Ok(None);
         };
         let (headers, payload, died_at) = (raw.headers()?, raw.payload()?, raw.stored_at());

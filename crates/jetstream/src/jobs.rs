@@ -16,7 +16,7 @@ use crate::{
     digits,
     message::{MessageAnswer, RawMessage},
     names::{CONSUMER, header},
-    queues::{QueueError, QueueInfo},
+    queues::{QueueError, QueueInfo, UNKNOWN_LOOKS, UNKNOWN_PAUSE},
     requester::Ticket,
 };
 
@@ -25,8 +25,6 @@ const EXTEND_WITHIN: Duration = Duration::from_secs(2);
 /// How long one try may take where several nodes keep the queue. While leaders move, what is asked is lost
 /// without a word, and has to be asked again: soon, for a worker waits, and its place with it.
 const TRY_WITHIN: Duration = Duration::from_millis(1_500);
-/// The wait before a read that found nothing is believed: reads can be empty while leaders move.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// One queue's stream of jobs.
 #[derive(Clone, Debug)]
@@ -127,7 +125,16 @@ impl Jobs {
     /// # Errors
     /// What failed.
     pub async fn info(&self) -> Result<QueueInfo, QueueError> {
-        self.nats.queue_info(&self.queue).await
+        let mut info = self.nats.queue_info(&self.queue).await;
+        let looks = if self.replicated() { UNKNOWN_LOOKS } else { 0 };
+        for _ in 0..looks {
+            if !matches!(info, Err(QueueError::Unknown)) {
+                break;
+            }
+            sleep(UNKNOWN_PAUSE).await;
+            info = self.nats.queue_info(&self.queue).await;
+        }
+        info
     }
 
     /// Offers a new job; the answer is a [`crate::Reply::published`]. With `dedupe`, JetStream
@@ -311,14 +318,12 @@ impl Jobs {
     }
 
     async fn read_twice(&self, body: serde_json::Value) -> Result<Option<Stored>, ApiError> {
-        if let Some(stored) = self.read(body.clone()).await? {
-            return Ok(Some(stored));
+        let found = self.read(body.clone()).await?;
+        if found.is_some() || !self.replicated() {
+            return Ok(found);
         }
-        if self.replicated() {
-            sleep(LOOK_AGAIN_AFTER).await;
-            return self.read(body).await;
-        }
-        Ok(None)
+        let look = || self.read(body.clone());
+        self.nats.look_again(&self.stream, look).await
     }
 
     /// Reads one sequence, from the leader; nothing is believed only after a second look.

@@ -22,6 +22,14 @@ pub use front::Front;
 use drift::stream_config;
 
 const METADATA: &str = "keywork.queue";
+/// A leader that has heard of its followers within this time is the leader: no other is chosen sooner.
+const IN_TOUCH: Duration = Duration::from_secs(3);
+
+/// How often a queue that was there is looked for again before it is believed to be gone, where a cluster
+/// keeps it.
+pub const UNKNOWN_LOOKS: usize = 3;
+/// The pause before each of these looks.
+pub const UNKNOWN_PAUSE: Duration = Duration::from_millis(250);
 
 /// How opening or changing a queue fails.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +83,28 @@ struct ClusterInfo {
     leader: Option<String>,
     #[serde(default)]
     leader_since: Option<String>,
+    /// The nodes that follow the leader.
+    #[serde(default)]
+    replicas: Vec<Follower>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Follower {
+    #[serde(default)]
+    offline: bool,
+    /// When the leader last heard of it, in nanoseconds ago.
+    #[serde(default)]
+    active: u64,
+}
+
+impl ClusterInfo {
+    /// Whether it comes from a leader that most nodes follow: one that was away for a while answers from
+    /// what it knew then, until it hears of its successor.
+    fn in_touch(&self) -> bool {
+        let followed = |f: &&Follower| !f.offline && Duration::from_nanos(f.active) < IN_TOUCH;
+        let followed = self.replicas.iter().filter(followed).count();
+        (followed + 1) * 2 > self.replicas.len() + 1
+    }
 }
 
 /// What a consumer's info says.
@@ -312,6 +342,13 @@ impl Nats {
     async fn stream_info(&self, queue: &QueueName) -> Result<StreamInfo, QueueError> {
         let what = format!("STREAM.INFO.{}", self.names().jobs_stream(queue));
         self.read(what, Bytes::new()).await.map_err(known)
+    }
+
+    /// Whether a stream's leader, which just answered, is in touch with most of its nodes.
+    pub(crate) async fn in_touch(&self, stream: &str) -> Result<bool, ApiError> {
+        let what = format!("STREAM.INFO.{stream}");
+        let info: StreamInfo = self.read(what, Bytes::new()).await?;
+        Ok(info.cluster.is_none_or(|cluster| cluster.in_touch()))
     }
 
     async fn consumer_info(&self, queue: &QueueName) -> Result<ConsumerInfo, QueueError> {

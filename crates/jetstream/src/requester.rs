@@ -164,6 +164,11 @@ impl Requester {
         self.client.server_info().server_id
     }
 
+    /// Whether that server is one of a cluster.
+    pub(crate) fn in_cluster(&self) -> bool {
+        self.client.server_info().cluster.is_some()
+    }
+
     /// Sends a request; its answer comes through the ticket's [`Completions`].
     pub(crate) fn send(
         &self,

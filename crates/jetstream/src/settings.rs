@@ -53,7 +53,8 @@ impl Nats {
     /// What failed.
     pub async fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, ApiError> {
         let last = json!({ "last_by_subj": self.names().setting(name) });
-        let found = self.message(&self.names().settings_stream(), &last).await?;
+        let stream = self.names().settings_stream();
+        let found = self.message_twice(&stream, &last).await?;
         found
             .map(|message| message.payload().map(Vec::from))
             .transpose()

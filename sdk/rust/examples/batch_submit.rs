@@ -3,7 +3,7 @@ use keywork_sdk::{Client, Submit, SubmitOutcome};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::new("http://127.0.0.1:50051")?;
+    let client = Client::from_env()?;
     let keys = (0..10_000).map(|number| format!("document-{number}"));
     let results = client
         .submit_many(keys.map(|key| Submit::new("reindex", key)))

@@ -5,8 +5,7 @@ use keywork_sdk::{Client, Worker, worker::Event};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let server = std::env::var("KEYWORK_SERVER").unwrap_or("http://127.0.0.1:50051".to_owned());
-    let client = match Client::new(server) {
+    let client = match Client::from_env() {
         Ok(client) => client,
         Err(error) => {
             eprintln!("{error}");

@@ -27,7 +27,7 @@ async fn rebuild(context: Context, job: Job) -> HandlerResult {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::new("http://127.0.0.1:50051")?;
+    let client = Client::from_env()?;
     Ok(Worker::builder(client, ["rebuild"])
         .build(rebuild)
         .run()

@@ -3,7 +3,7 @@ use keywork_sdk::{Client, Submit, Worker};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::new("http://127.0.0.1:50051")?;
+    let client = Client::from_env()?;
     client
         .submit(Submit::new("reconcile", "cluster-eu-1").payload("v1"))
         .await?;

@@ -128,7 +128,9 @@ fn extension(
     if queue.jobs.incarnation() != facts.incarnation {
         return Err(LostReason::Expired);
     }
-    let state = queue.state.lock();
+    let proven = queue.proven(facts.valid_until);
+    let mut state = queue.state.lock();
+    state.leases.prove(facts.sequence, proven);
     let lease = state
         .leases
         .get(facts.sequence)

@@ -100,6 +100,7 @@ pub(crate) fn start<T>(
     if queue.jobs.incarnation() != facts.incarnation {
         return done(token, Outcome::LeaseLost);
     }
+    queue.prove(&facts);
     match begin(&queue, facts.sequence) {
         Begun::Lost => done(token, Outcome::LeaseLost),
         Begun::Settled(before) if before == settlement => done(token, Outcome::AlreadySettled),
@@ -312,7 +313,7 @@ fn open_and_settle(
     settlement: Settlement,
 ) -> BoxFuture<'static, SettleResult> {
     Box::pin(async move {
-        let outcome = match engine.open_existing(&facts.queue).await {
+        let outcome = match engine.open_leased(&facts).await {
             Ok(queue) if queue.jobs.incarnation() == facts.incarnation => {
                 if facts.server != engine.server() {
                     return at_its_server(engine, queue, facts, token, settlement).await;

@@ -11,6 +11,7 @@ mod jobs;
 mod leases;
 mod options;
 mod queues;
+mod schedules;
 mod stream;
 mod submit;
 
@@ -18,9 +19,10 @@ pub use connection::{ClientBuilder, Headers, Transport};
 pub use dead::{Redriven, Which};
 pub use leases::{LeaseExtension, Leased, LostReason, Pull, Settle, Settled};
 pub use queues::{Page, Queue, QueueConfig, QueueStats};
+pub use schedules::Schedule;
 pub use submit::{OnConflict, Submit};
 
-pub(crate) use connection::connect;
+pub(crate) use connection::{connect, server_name};
 pub(crate) use leases::lost_reason;
 pub(crate) use options::Options;
 
@@ -28,6 +30,9 @@ use std::sync::Arc;
 
 use crate::{Error, raw};
 use connection::Channels;
+
+/// Where `keywork serve` listens by itself.
+const SERVER: &str = "http://127.0.0.1:50051";
 
 /// A connection to Keywork's servers.
 #[derive(Clone, Debug)]
@@ -42,6 +47,19 @@ impl Client {
     /// The endpoint is not a URI.
     pub fn new(endpoint: impl Into<String>) -> Result<Self, Error> {
         Self::builder().endpoint(endpoint).build()
+    }
+
+    /// A client of the servers that `KEYWORK_SERVER` names, with commas between them; without it, of
+    /// `http://127.0.0.1:50051`, where `keywork serve` listens by itself.
+    ///
+    /// # Errors
+    /// One of them is not a URI.
+    pub fn from_env() -> Result<Self, Error> {
+        let servers = std::env::var("KEYWORK_SERVER").unwrap_or_else(|_| SERVER.to_owned());
+        let endpoints = servers.split(',').map(str::trim);
+        endpoints
+            .fold(Self::builder(), ClientBuilder::endpoint)
+            .build()
     }
 
     /// A client with options.
@@ -60,6 +78,12 @@ impl Client {
     #[must_use]
     pub fn raw_admin(&self) -> raw::queue_admin_client::QueueAdminClient<Transport> {
         raw::queue_admin_client::QueueAdminClient::new(self.channels.current())
+    }
+
+    /// The generated client of `Schedules`.
+    #[must_use]
+    pub fn raw_schedules(&self) -> raw::schedules_client::SchedulesClient<Transport> {
+        raw::schedules_client::SchedulesClient::new(self.channels.current())
     }
 
     pub(crate) fn options(&self) -> &Options {

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
@@ -63,6 +64,7 @@ impl Client {
         let (answers, receiver) = mpsc::channel(ANSWERS);
         let pump = Pump {
             client: self.clone(),
+            place: self.channels.place(),
             offers: submits.map(Submit::into_offer).fuse().boxed(),
             exhausted: false,
             next: 0,
@@ -79,6 +81,8 @@ impl Client {
 /// The stream's state, which outlives any one connection.
 struct Pump {
     client: Client,
+    /// The server that the stream goes to.
+    place: usize,
     offers: stream::BoxStream<'static, Offer>,
     exhausted: bool,
     next: u64,
@@ -106,6 +110,11 @@ impl Pump {
     async fn run(mut self) {
         let mut patience = Patience::new(&self.client, self.deadline());
         loop {
+            if self.flying.is_empty() {
+                // There is nothing to connect for, and nothing that has waited.
+                self.wait_for_offer().await;
+                patience.renew(self.deadline());
+            }
             let error = match self.connection(&mut patience).await {
                 End::Done => return,
                 End::Broken(error) => error,
@@ -129,37 +138,48 @@ impl Pump {
         (self.exhausted && self.flying.is_empty()) || self.answers.is_closed()
     }
 
+    /// Until there is an offer, or there will be none.
+    async fn wait_for_offer(&mut self) {
+        let answers = self.answers.clone();
+        tokio::select! {
+            offer = self.offers.next(), if !self.exhausted => self.took(offer),
+            () = answers.closed() => {}
+        }
+    }
+
     /// Works on one stream until everything is answered or it breaks.
     async fn connection(&mut self, patience: &mut Patience) -> End {
+        if self.is_done() {
+            return End::Done;
+        }
         let (sender, requests) = mpsc::channel(2);
+        let channels = Arc::clone(&self.client.channels);
+        self.place = channels.place();
         let mut client = self.client.raw();
         let limit = self.client.options().call_timeout;
         let mut inbound =
             match timeout(limit, client.submit_stream(ReceiverStream::new(requests))).await {
                 Ok(Ok(response)) => response.into_inner(),
-                Ok(Err(status)) => return End::Broken(status.into()),
-                Err(_) => {
-                    return End::Broken(Error::unanswered(
-                        "the server did not open the stream in time",
-                    ));
-                }
+                Ok(Err(status)) => return End::Broken(channels.error(self.place, status)),
+                Err(_) => return End::Broken(channels.unanswered(self.place)),
             };
         let mut heard = Instant::now();
-        while !self.is_done() {
+        loop {
+            let idle = self.flying.is_empty();
             self.take_ready();
-            match self.step(&sender, &mut inbound, heard + limit).await {
-                Ok(false) => {}
-                Ok(true) => {
-                    heard = Instant::now();
-                    patience.renew(self.deadline());
-                }
-                Err(end) => return end,
+            if self.is_done() {
+                return End::Done;
             }
-            if self.flying.is_empty() {
+            let step = self.step(&sender, &mut inbound, heard + limit).await;
+            // While no answer is due, neither silence nor patience counts.
+            if idle || matches!(step, Ok(true)) {
                 heard = Instant::now();
+                patience.renew(self.deadline());
+            }
+            if let Err(end) = step {
+                return end;
             }
         }
-        End::Done
     }
 
     /// One event. True: the server answered something.
@@ -251,7 +271,10 @@ impl Pump {
         let message = match message {
             Ok(Some(message)) => message,
             Ok(None) => return Err(End::Broken(ended())),
-            Err(status) => return Err(End::Broken(status.into())),
+            Err(status) => {
+                let error = self.client.channels.error(self.place, status);
+                return Err(End::Broken(error));
+            }
         };
         for result in message.results {
             self.result(result).await?;

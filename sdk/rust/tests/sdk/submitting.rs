@@ -1,8 +1,8 @@
 //! Submitting is safe to retry, and each answer says what happened.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, task::Poll, time::Duration};
 
-use crate::support::{Running, Scene, Tested};
+use crate::support::{Running, Scene, Tested, within};
 use futures::{StreamExt, stream};
 use keywork_sdk::{
     Client, Submit, SubmitOutcome,
@@ -11,6 +11,8 @@ use keywork_sdk::{
     job::{DeadReason, JobState},
     testing::{FakeServer, SubmitFault},
 };
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use uuid::Uuid;
 
@@ -214,6 +216,67 @@ async fn a_stream_of_submits_is_answered_as_it_goes() -> Tested {
 }
 
 #[tokio::test]
+async fn a_stream_without_an_offer_ends_and_needs_no_server() -> Tested {
+    let client = Client::new("http://127.0.0.1:1")?;
+    let none = within("no answer", client.submit_many([])).await;
+    assert_eq!(none.len(), 0);
+    let late = stream::once(std::future::ready(())).filter_map(async |()| {
+        tokio::task::yield_now().await;
+        None::<Submit>
+    });
+    let late: Vec<_> = within("the end", client.submit_stream(late.boxed()).collect()).await;
+    assert_eq!(late.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_with_its_last_answer_ends() -> Tested {
+    let scene = Arc::new(Scene::with_long_leases().await);
+    let seen = Arc::clone(&scene);
+    let mut offered = false;
+    // Ready to end from the moment at which the only offer was taken, and asked no sooner than then.
+    let one = stream::poll_fn(move |_| {
+        if !offered {
+            offered = true;
+            return Poll::Ready(Some(Submit::new("q", "a")));
+        }
+        match seen.server.outstanding("q", "a") {
+            Some(_) => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    });
+    let answers: Vec<_> = within("the end", scene.client.submit_stream(one).collect()).await;
+    assert!(matches!(answers[..], [(0, Ok(SubmitOutcome::Created(_)))]));
+    Ok(())
+}
+
+/// Where nothing is awaited, no time counts: neither the time that an answer may take nor the submit deadline.
+#[tokio::test]
+async fn a_stream_that_was_idle_for_long_is_mended_like_any_other() -> Tested {
+    let server = FakeServer::start().await?;
+    let patience = Duration::from_millis(500);
+    let client = Client::builder()
+        .endpoint(server.endpoint())
+        .call_timeout(patience)
+        .submit_deadline(patience)
+        .build()?;
+    let (offers, offered) = mpsc::channel(1);
+    let mut answers = client.submit_stream(ReceiverStream::new(offered));
+    offers.send(Submit::new("q", "a")).await?;
+    assert!(matches!(answers.next().await, Some((0, Ok(_)))));
+    // Not to wait for anything: idleness is what is tested.
+    tokio::time::sleep(patience * 2).await;
+    server.script(|script| script.submit_faults.push_back(SubmitFault::Broken));
+    offers.send(Submit::new("q", "b")).await?;
+    let answer = within("the answer", answers.next()).await;
+    assert!(
+        matches!(answer, Some((1, Ok(SubmitOutcome::Created(_))))),
+        "{answer:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_stream_that_is_refused_fails_every_submit() -> Tested {
     let client = Client::builder()
         .endpoint("http://127.0.0.1:1")
@@ -377,5 +440,13 @@ async fn every_call_can_be_made_from_a_task() -> Tested {
     can_be_sent(&client.list_queues(Page::default()));
     can_be_sent(&client.list_dead_jobs("q", None, Page::default()));
     can_be_sent(&client.pull(keywork_sdk::client::Pull::new("q")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn offering_nothing_is_answered_with_nothing() -> Tested {
+    let server = FakeServer::start().await?;
+    let answers = within("no answers", server.client()?.submit_many([])).await;
+    assert!(answers.is_empty());
     Ok(())
 }
