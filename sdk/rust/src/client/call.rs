@@ -10,7 +10,10 @@ use tonic::{Response, Status};
 use super::{Client, Transport};
 use crate::{
     Error,
-    raw::{queue_admin_client::QueueAdminClient, work_queue_client::WorkQueueClient},
+    raw::{
+        queue_admin_client::QueueAdminClient, schedules_client::SchedulesClient,
+        work_queue_client::WorkQueueClient,
+    },
 };
 
 impl Client {
@@ -32,6 +35,15 @@ impl Client {
             .await
     }
 
+    /// Calls `Schedules` once.
+    pub(crate) async fn schedules<T>(
+        &self,
+        call: impl AsyncFnOnce(SchedulesClient<Transport>) -> Result<Response<T>, Status>,
+    ) -> Result<T, Error> {
+        self.once(self.options().call_timeout, call(self.raw_schedules()))
+            .await
+    }
+
     /// One call, within a time limit of its own.
     pub(super) async fn once<T>(
         &self,
@@ -41,8 +53,8 @@ impl Client {
         let place = self.channels.place();
         let error = match timeout(limit, call).await {
             Ok(Ok(answer)) => return Ok(answer.into_inner()),
-            Ok(Err(status)) => Error::from(status),
-            Err(_) => Error::unanswered("the server did not answer in time"),
+            Ok(Err(status)) => self.channels.error(place, status),
+            Err(_) => self.channels.unanswered(place),
         };
         if error.is_outage() {
             self.channels.turn_away(place);
