@@ -16,7 +16,7 @@ func ExampleClient_Submit() {
 	}
 	defer server.Close()
 	client := keywork.MustClient(server.Endpoint())
-	defer client.Close() //nolint:errcheck // nothing depends on it
+	defer client.Close()
 
 	for range 2 {
 		submitted, err := client.Submit(context.Background(), keywork.Submit{Queue: "reconcile", Key: "cluster-eu-1"})

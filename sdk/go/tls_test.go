@@ -43,7 +43,7 @@ func encrypted(t *testing.T, endpoint string) (string, *x509.CertPool) {
 
 // pipe passes on what comes, both ways, until either side ends.
 func pipe(outside net.Conn, address string) {
-	defer outside.Close() //nolint:errcheck // it is over
+	defer outside.Close()
 	inside, err := net.Dial("tcp", address)
 	if err != nil {
 		return
