@@ -258,7 +258,7 @@ async def test_every_kind_of_callable_is_a_handler() -> None:
     async def configured(setting: int, context: Context, job: Job) -> Outcome | None:
         return by_key(job)
 
-    handlers = [
+    handlers: list[Any] = [
         Object(),
         Object().method,
         Object().__call__,
