@@ -176,7 +176,8 @@ final class SubmitPump {
     }
     if (connection == null && !flying.isEmpty() && connectAt <= now) {
       heard = now;
-      connection = new SubmitConnection(this, channels.at(patience.place()));
+      int place = patience.place();
+      connection = new SubmitConnection(this, channels.at(place), channels.name(place));
       connection.open();
     }
   }

@@ -181,7 +181,7 @@ final class Driver implements Runnable {
       inbound.moveOn(now);
     }
     if (link.isDueToConnect(now)) {
-      teller.tell(new WorkerEvent.Connecting(link.endpoint().uri()));
+      teller.tell(new WorkerEvent.Connecting(link.endpoint().name()));
       link.connect(now);
     }
     if (stopAt <= now) {
