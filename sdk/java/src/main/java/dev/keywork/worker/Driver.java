@@ -238,11 +238,13 @@ final class Driver implements Runnable {
         held.job.queue(), held.job.key(), held.job.fencingNumber(), Optional.ofNullable(why)));
   }
 
-  /** Starts what waits, as far as there are slots. */
-  void startWaiting() {
+  /** Starts what waits, as far as there are slots and its lease still holds. */
+  void startWaiting(long now) {
     while (!isStopping() && leases.occupied() < setup.concurrency() && !waiting.isEmpty()) {
       Held held = waiting.poll();
-      if (held.phase == Held.Phase.WAITING) {
+      if (Leases.fenceOf(held, terms, session.broke) <= now) {
+        lose(held, CancelReason.LEASE_LOST, null, now);
+      } else if (held.phase == Held.Phase.WAITING) {
         start(held);
       }
     }
@@ -275,7 +277,7 @@ final class Driver implements Runnable {
     } else {
       counters.droppedResults.increment();
     }
-    startWaiting();
+    startWaiting(now);
   }
 
   /** What a handler's end means. An exception of one that was told to stop is no failure of the job. */
