@@ -13,8 +13,8 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executor;
+import java.util.concurrent.ExecutorService;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -65,6 +65,8 @@ final class Driver implements Runnable {
   volatile boolean healthy;
 
   private final Orders orders;
+
+  /** Never longer than there are handlers, and messages that the stream may bring before one is read. */
   private final LinkedBlockingQueue<Runnable> mailbox = new LinkedBlockingQueue<>();
   private final Inbound inbound = new Inbound(this);
   private final Outbound outbound = new Outbound(this);

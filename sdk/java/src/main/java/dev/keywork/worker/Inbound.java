@@ -188,11 +188,9 @@ final class Inbound {
   }
 
   private void tellSettled(Held held, SettlementOutcome outcome) {
-    if (driver.teller.isHeard()) {
-      Job job = held.job;
-      driver.teller.tell(
-          new WorkerEvent.Settled(job.queue(), job.key(), job.id(), job.fencingNumber(), outcome));
-    }
+    Job job = held.job;
+    driver.teller.tellOften(
+        () -> new WorkerEvent.Settled(job.queue(), job.key(), job.id(), job.fencingNumber(), outcome));
   }
 
   private void onSettledTooLate(Held held, SettlementOutcome outcome) {
