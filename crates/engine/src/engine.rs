@@ -158,6 +158,15 @@ impl Engine {
         self.open_or(name, self.options().make_queues).await
     }
 
+    /// Opens a queue to accept jobs or to lease them: refused while it has drifted.
+    pub(crate) async fn open_sound(&self, name: &QueueName) -> Result<Arc<Queue>, OpenError> {
+        let queue = self.open(name).await?;
+        match queue.drift() {
+            Some(drift) => Err(OpenError::Drift(drift)),
+            None => Ok(queue),
+        }
+    }
+
     /// Opens a queue that exists.
     pub(crate) async fn open_existing(&self, name: &QueueName) -> Result<Arc<Queue>, OpenError> {
         self.open_or(name, false).await

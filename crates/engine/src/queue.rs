@@ -56,6 +56,7 @@ pub(crate) struct QueueState {
 struct Known {
     config: Arc<QueueConfig>,
     ack_wait: Duration,
+    drift: Option<String>,
 }
 
 impl Queue {
@@ -82,6 +83,13 @@ impl Queue {
     /// Takes in what was read of the queue. Answers whether leases last otherwise than before.
     pub(crate) fn learn(&self, info: &QueueInfo) -> bool {
         let before = self.lease_duration();
+        let drift = self.drift();
+        if drift != info.drift {
+            match &info.drift {
+                Some(drift) => tracing::error!(queue = %self.name, "{drift}"),
+                None => tracing::info!(queue = %self.name, "the queue's drift is mended"),
+            }
+        }
         *self.known.write() = Known::of(info);
         self.outstanding.store(
             i64::try_from(info.messages).unwrap_or(i64::MAX),
@@ -121,6 +129,16 @@ impl Queue {
     pub(crate) fn full(&self) -> bool {
         let outstanding = self.outstanding.load(Ordering::Relaxed).max(0);
         u64::try_from(outstanding).unwrap_or(0) >= self.known.read().config.max_depth
+    }
+
+    /// What somebody changed in NATS so that a law would break, at the last look.
+    pub(crate) fn drift(&self) -> Option<String> {
+        self.known.read().drift.clone()
+    }
+
+    /// Whether jobs may be accepted and leased: not while the queue has drifted.
+    pub(crate) fn sound(&self) -> bool {
+        self.known.read().drift.is_none()
     }
 
     /// Remembers that a sequence was delivered.
@@ -225,6 +243,7 @@ impl Known {
         Self {
             config: Arc::new(info.config.clone()),
             ack_wait: info.ack_wait,
+            drift: info.drift.clone(),
         }
     }
 }

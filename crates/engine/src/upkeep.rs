@@ -40,17 +40,23 @@ pub(crate) async fn run(engine: Engine, queue: Arc<Queue>) {
     watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut read = interval(READ_EVERY);
     read.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut changes = queue.jobs.nats().queue_changes(&queue.name).await;
     let mut shorten_at = None;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = watch.tick() => watch_deadlines(&engine, &queue),
-            _ = read.tick() => {
-                let Some(info) = look(&engine, &queue).await else { continue };
-                if let Err(error) = mend(&engine, &queue, &info, &mut shorten_at).await {
-                    tracing::debug!(queue = %queue.name, %error, "failed to mend");
-                }
+            _ = watch.tick() => {
+                watch_deadlines(&engine, &queue);
+                continue;
             }
+            _ = read.tick() => {}
+            () = changes.next() => {}
+        }
+        let Some(info) = look(&engine, &queue).await else {
+            continue;
+        };
+        if let Err(error) = mend(&engine, &queue, &info, &mut shorten_at).await {
+            tracing::debug!(queue = %queue.name, %error, "failed to mend");
         }
     }
 }
@@ -128,6 +134,13 @@ async fn mend(
     info: &QueueInfo,
     shorten_at: &mut Option<Instant>,
 ) -> Result<(), QueueError> {
+    if info.drift.is_some() {
+        // What is in the stream may not be what Keywork takes it for.
+        return Ok(());
+    }
+    if info.to_repair {
+        queue.jobs.nats().repair_queue(&queue.name).await?;
+    }
     queue.close_wait(engine).await?;
     adjust_wait(queue, info, shorten_at).await?;
     chase(queue, info);

@@ -1,5 +1,6 @@
 //! Queues as streams: made, compared with what Keywork needs, changed, counted, deleted.
 
+mod changes;
 mod drift;
 mod front;
 
@@ -17,9 +18,10 @@ use crate::{
     names::CONSUMER,
 };
 
+pub use changes::QueueChanges;
 pub use front::Front;
 
-use drift::stream_config;
+use drift::{repaired, stream_config};
 
 const METADATA: &str = "keywork.queue";
 /// A leader that has heard of its followers within this time is the leader: no other is chosen sooner.
@@ -158,6 +160,10 @@ pub struct QueueInfo {
     pub keeper: String,
     /// How long JetStream waits for a settlement now.
     pub ack_wait: Duration,
+    /// What somebody changed so that a law would break.
+    pub drift: Option<String>,
+    /// Whether something was changed that [`Nats::repair_queue`] puts right.
+    pub to_repair: bool,
 }
 
 impl Nats {
@@ -225,8 +231,13 @@ impl Nats {
     pub async fn queue_info(&self, queue: &QueueName) -> Result<QueueInfo, QueueError> {
         let stream = self.stream_info(queue).await?;
         let consumer = self.consumer_info(queue).await?;
+        let config = stored_config(&stream);
+        let sound = self.check_stream(queue, &stream);
+        let sound = sound.and_then(|()| self.check_consumer(queue, &consumer));
         Ok(QueueInfo {
-            config: stored_config(&stream),
+            drift: sound.err().map(|drift| drift.to_string()),
+            to_repair: repaired(&stream, &config).is_some(),
+            config,
             incarnation: incarnation(&stream),
             created_at: UnixMillis(u64::try_from(stream.created.as_millisecond()).unwrap_or(0)),
             replicas: replicas(&stream),
