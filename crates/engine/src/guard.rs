@@ -280,6 +280,19 @@ impl Queue {
         self.jobs.nats().set(&self.seen_name(), value).await
     }
 
+    /// Writes again what the settings said, where they were deleted. During a wait its end does that.
+    pub(crate) async fn remember_again(&self) -> Result<(), ApiError> {
+        let keeper = {
+            let guard = self.guard.lock();
+            let certain = guard.epoch.is_some() && guard.until.is_none();
+            certain.then(|| guard.keeper.clone())
+        };
+        match keeper {
+            Some(keeper) => self.remember(&keeper, false).await,
+            None => Ok(()),
+        }
+    }
+
     fn seen_name(&self) -> String {
         format!("seen.{}", self.name)
     }

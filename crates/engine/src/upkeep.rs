@@ -30,8 +30,8 @@ const TERMS_GRACE: Duration = Duration::from_secs(5);
 /// Added to the old wait before JetStream's wait is shortened: until then every server has read the new
 /// configuration, and every session of the old terms has gone.
 const SHORTEN_AFTER: Duration = Duration::from_secs(10);
-/// How often sessions that are closed and hold nothing are forgotten.
-const FORGET_EVERY: Duration = Duration::from_secs(5);
+/// How often sessions that are closed and hold nothing are forgotten, and the servers' settings looked for.
+const KEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs until the queue is closed.
 pub(crate) async fn run(engine: Engine, queue: Arc<Queue>) {
@@ -185,14 +185,23 @@ async fn adjust_wait(
     Ok(())
 }
 
-/// Forgets sessions that are closed and hold nothing.
-pub(crate) async fn forget_sessions(engine: Engine) {
+/// Forgets sessions that are closed and hold nothing, and keeps the servers' settings.
+pub(crate) async fn keep(engine: Engine) {
     let stop = engine.tasks().stopping().clone();
-    let mut ticks = interval(FORGET_EVERY);
+    let mut ticks = interval(KEEP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = ticks.tick() => engine.forget_closed(),
+            _ = ticks.tick() => {}
+        }
+        engine.forget_closed();
+        let keeping = tokio::select! {
+            () = stop.cancelled() => return,
+            keeping = engine.keep_settings() => keeping,
+        };
+        if let Err(error) = keeping {
+            tracing::debug!(%error, "failed to look for the servers' settings");
         }
     }
 }

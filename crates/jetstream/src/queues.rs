@@ -209,10 +209,7 @@ impl Nats {
         let config = stored_config(&stream);
         let replicas = replicas(&stream);
         self.repair_stream(queue, &stream, &config).await?;
-        self.ensure_dead(queue, &config, replicas).await?;
-        if replicas == 1 {
-            self.ensure_ends().await?;
-        }
+        self.ensure_beside(queue, &config, replicas).await?;
         let front = self.ensure_front(queue).await?;
         let consumer = self.consumer_behind(queue, &config, front).await?;
         self.check_consumer(queue, &consumer)?;
@@ -222,6 +219,32 @@ impl Nats {
             incarnation(&stream),
             replicas,
         ))
+    }
+
+    /// Makes the streams beside a queue's jobs where they are not there.
+    async fn ensure_beside(
+        &self,
+        queue: &QueueName,
+        config: &QueueConfig,
+        replicas: usize,
+    ) -> Result<(), ApiError> {
+        self.ensure_dead(queue, config, replicas).await?;
+        if replicas == 1 {
+            self.ensure_ends().await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the streams beside a queue's jobs again, as where somebody deleted them. Where one of them does
+    /// not answer, that may be why.
+    ///
+    /// # Errors
+    /// What failed.
+    pub(crate) async fn restore_beside(&self, queue: &QueueName) -> Result<(), ApiError> {
+        let what = format!("STREAM.INFO.{}", self.names().jobs_stream(queue));
+        let stream: StreamInfo = self.read(what, Bytes::new()).await?;
+        let config = stored_config(&stream);
+        self.ensure_beside(queue, &config, replicas(&stream)).await
     }
 
     /// A queue as it is now.
