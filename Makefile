@@ -20,7 +20,12 @@ demo: ## Builds Keywork and shows it at work.
 	@demo/run
 
 .PHONY: test
-test: need tools arrows fmt clippy lint quotes build unit sdks ## Sets up, then checks and tests everything.
+test: need tools arrows fmt clippy lint quotes build unit sdks conformance-quick ## Sets up, then checks and tests everything.
+
+.PHONY: conformance
+conformance: ## Holds every SDK to all scenarios; ends with a table.
+	@tools/install-nats-server
+	tests/conformance/run
 
 .PHONY: tools
 tools: ## Installs nats-server, buf and grpcurl into .tools.
@@ -75,3 +80,8 @@ unit: # All of the Rust tests; those at the end are the black-box ones.
 sdks: build # Each SDK by its own tests, and from what it ships as, in an empty project.
 	@failed=; for check in sdk/*/check; do $$check || failed="$$failed $$check"; done; \
 	  [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+.PHONY: conformance-quick
+conformance-quick: # The quick scenarios for every SDK, each along one path.
+	@tools/install-nats-server
+	tests/conformance/run --quick

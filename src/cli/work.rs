@@ -177,7 +177,7 @@ fn tell(event: &Event, quiet: bool) {
         Event::Ready if !quiet => "ready".to_owned(),
         Event::Draining if !quiet => "draining".to_owned(),
         // Said by quiet ones no more than by the exit code.
-        Event::Failed { .. } | Event::Stopped { .. } | _ => return,
+        Event::Settled { .. } | Event::Failed { .. } | Event::Stopped { .. } | _ => return,
     };
     Output::complain(&text);
 }

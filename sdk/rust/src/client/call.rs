@@ -10,7 +10,10 @@ use tonic::{Response, Status};
 use super::{Client, Transport};
 use crate::{
     Error,
-    raw::{queue_admin_client::QueueAdminClient, work_queue_client::WorkQueueClient},
+    raw::{
+        queue_admin_client::QueueAdminClient, schedules_client::SchedulesClient,
+        work_queue_client::WorkQueueClient,
+    },
 };
 
 impl Client {
@@ -29,6 +32,15 @@ impl Client {
         call: impl AsyncFnOnce(QueueAdminClient<Transport>) -> Result<Response<T>, Status>,
     ) -> Result<T, Error> {
         self.once(self.options().call_timeout, call(self.raw_admin()))
+            .await
+    }
+
+    /// Calls `Schedules` once.
+    pub(crate) async fn schedules<T>(
+        &self,
+        call: impl AsyncFnOnce(SchedulesClient<Transport>) -> Result<Response<T>, Status>,
+    ) -> Result<T, Error> {
+        self.once(self.options().call_timeout, call(self.raw_schedules()))
             .await
     }
 

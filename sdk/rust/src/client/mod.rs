@@ -11,6 +11,7 @@ mod jobs;
 mod leases;
 mod options;
 mod queues;
+mod schedules;
 mod stream;
 mod submit;
 
@@ -18,6 +19,7 @@ pub use connection::{ClientBuilder, Headers, Transport};
 pub use dead::{Redriven, Which};
 pub use leases::{LeaseExtension, Leased, LostReason, Pull, Settle, Settled};
 pub use queues::{Page, Queue, QueueConfig, QueueStats};
+pub use schedules::Schedule;
 pub use submit::{OnConflict, Submit};
 
 pub(crate) use connection::connect;
@@ -76,6 +78,12 @@ impl Client {
     #[must_use]
     pub fn raw_admin(&self) -> raw::queue_admin_client::QueueAdminClient<Transport> {
         raw::queue_admin_client::QueueAdminClient::new(self.channels.current())
+    }
+
+    /// The generated client of `Schedules`.
+    #[must_use]
+    pub fn raw_schedules(&self) -> raw::schedules_client::SchedulesClient<Transport> {
+        raw::schedules_client::SchedulesClient::new(self.channels.current())
     }
 
     pub(crate) fn options(&self) -> &Options {

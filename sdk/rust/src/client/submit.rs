@@ -119,6 +119,10 @@ impl Submit {
         self
     }
 
+    pub(crate) fn into_request(self) -> raw::SubmitRequest {
+        self.0
+    }
+
     /// The request, with an id made where the caller gave none.
     pub(crate) fn into_offer(self) -> Offer {
         let mut request = self.0;

@@ -13,6 +13,8 @@ pub struct Script {
     pub unwelcome_sessions: u32,
     /// The next sessions are refused with these.
     pub refuse_sessions: VecDeque<Status>,
+    /// All sessions are refused with this; none: they are not.
+    pub refuse_all_sessions: Option<Status>,
     /// Heartbeats are read, extend nothing and are not answered.
     pub ignore_heartbeats: bool,
     /// Heartbeats extend nothing, and the answer says that nothing could be confirmed.
@@ -45,6 +47,8 @@ pub enum SubmitFault {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Seen {
+    /// How many sessions were asked for, also those that were refused.
+    pub streams: usize,
     /// Hellos of sessions.
     pub hellos: Vec<raw::Hello>,
     /// Sessions that are open now.

@@ -27,7 +27,12 @@ impl Fake {
         &self,
         inbound: Streaming<raw::LeaseRequest>,
     ) -> Result<LeaseStream, Status> {
-        if let Some(status) = self.change(|state| state.script.refuse_sessions.pop_front()) {
+        let refused = self.change(|state| {
+            state.seen.streams += 1;
+            let next = state.script.refuse_sessions.pop_front();
+            next.or_else(|| state.script.refuse_all_sessions.clone())
+        });
+        if let Some(status) = refused {
             return Err(status);
         }
         let (outbound, receiver) = mpsc::unbounded_channel();

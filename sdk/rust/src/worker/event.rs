@@ -40,6 +40,17 @@ pub enum Event {
         /// Why: none where the worker itself could no longer be sure of it.
         reason: Option<LostReason>,
     },
+    /// A settlement was answered: the lease is over, and nothing more will be heard of it.
+    Settled {
+        /// The job's queue.
+        queue: String,
+        /// The job's key.
+        key: String,
+        /// The lease's fencing number.
+        fencing_number: u64,
+        /// What the server said.
+        outcome: SettledOutcome,
+    },
     /// A handler still runs although it was cancelled this long ago. It keeps its slot.
     HandlerIgnoresCancellation {
         /// The job's queue.
@@ -63,6 +74,18 @@ pub enum Event {
         /// The error, as `run` returns it.
         error: WorkerError,
     },
+}
+
+/// How the settlement of a lease was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SettledOutcome {
+    /// It counts. Where the job ended, its key is free.
+    Settled,
+    /// The job had ended already: an earlier try of this settlement counted, and its answer was lost.
+    AlreadySettled,
+    /// The lease was lost before; nothing was changed.
+    LeaseLost,
 }
 
 /// Who is told.

@@ -44,6 +44,7 @@ pub(crate) struct Held {
     /// Which of the worker's queues.
     pub(crate) queue: usize,
     pub(crate) key: String,
+    pub(crate) fencing_number: u64,
     pub(crate) context: Context,
     pub(crate) phase: Phase,
     fence: Instant,
@@ -91,6 +92,7 @@ impl Leases {
             token: token.clone(),
             queue,
             key: job.key.clone(),
+            fencing_number: job.fencing_number,
             context: Context::new(fence),
             phase: Phase::Waiting(Box::new(job)),
             fence,

@@ -20,7 +20,7 @@ mod stop;
 
 pub use builder::{Subscription, WorkerBuilder};
 pub use context::{CancelReason, Context};
-pub use event::{Counts, Event};
+pub use event::{Counts, Event, SettledOutcome};
 pub use handler::{
     Fail, Handler, HandlerError, HandlerResult, Interceptor, Next, Outcome, Release, Rerun, Retry,
 };
@@ -206,6 +206,13 @@ impl Shared {
     fn tell(&self, event: &Event) {
         if let Some(on_event) = &self.on_event {
             let _ = catch_unwind(AssertUnwindSafe(|| on_event(event)));
+        }
+    }
+
+    /// As `tell`, for what happens with every job: nothing is made where nobody listens.
+    fn tell_often(&self, event: impl FnOnce() -> Event) {
+        if self.on_event.is_some() {
+            self.tell(&event());
         }
     }
 

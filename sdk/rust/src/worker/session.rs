@@ -10,11 +10,11 @@ use bytes::Bytes;
 use tonic::{Code, Status};
 
 use super::{
-    CancelReason, Event, WorkerError,
+    CancelReason, Event, SettledOutcome, WorkerError,
     driver::Driver,
     event::count,
     handler::Outcome,
-    leases::{LeaseId, Terms, fence},
+    leases::{Held, LeaseId, Terms, fence},
 };
 use crate::{
     Error, Job,
@@ -225,8 +225,9 @@ impl Driver {
         use raw::SettlementOutcome as Answer;
         match result.outcome() {
             Answer::Settled | Answer::AlreadySettled => {
-                if self.leases.settled(id).is_some() {
+                if let Some(held) = self.leases.settled(id) {
                     count(&self.shared.counters.settled);
+                    self.tell_settled(held, result.outcome());
                 }
             }
             Answer::TryAgain | Answer::Unspecified => self.outbox.push_later(id, now),
@@ -248,11 +249,29 @@ impl Driver {
         } else {
             LostReason::Expired
         };
-        let queue = self.shared.queue_name(held.queue);
         self.shared.tell(&Event::LeaseLost {
-            queue,
-            key: held.key,
+            queue: self.shared.queue_name(held.queue),
+            key: held.key.clone(),
             reason: Some(reason),
+        });
+        self.tell_settled(held, answer);
+    }
+
+    fn tell_settled(&self, held: Held, answer: raw::SettlementOutcome) {
+        use raw::SettlementOutcome as Answer;
+        self.shared.tell_often(|| Event::Settled {
+            queue: self.shared.queue_name(held.queue),
+            key: held.key,
+            fencing_number: held.fencing_number,
+            outcome: match answer {
+                Answer::Settled => SettledOutcome::Settled,
+                Answer::AlreadySettled => SettledOutcome::AlreadySettled,
+                Answer::LeaseLost
+                | Answer::InvalidLease
+                | Answer::TryAgain
+                | Answer::Rejected
+                | Answer::Unspecified => SettledOutcome::LeaseLost,
+            },
         });
     }
 

@@ -9,7 +9,8 @@ use keywork_sdk::{
     raw::SettlementOutcome as Answer,
     testing::{FakeServer, job, run_once},
     worker::{
-        Fail, HandlerError, HandlerResult, Interceptor, Next, Outcome, Release, Rerun, Retry,
+        Event, Fail, HandlerError, HandlerResult, Interceptor, Next, Outcome, Release, Rerun,
+        Retry, SettledOutcome,
     },
 };
 
@@ -320,4 +321,45 @@ async fn leases_can_be_pulled_extended_and_settled_without_a_stream() -> Tested 
     assert_eq!(scene.server.seen().settlements.len(), 2);
     drop(raw::AckRequest::default());
     Ok(())
+}
+
+#[tokio::test]
+async fn every_answered_settlement_is_told_with_its_lease() -> Tested {
+    let scene = Scene::new(FakeServer::start().await?);
+    scene.server.script(|script| {
+        script
+            .settlement_answers
+            .extend([Answer::TryAgain, Answer::AlreadySettled])
+    });
+    let running = scene.start(scene.builder());
+    scene.submit(&["a"]).await;
+    scene.until_started(1).await;
+    scene.open_gate();
+    let told = |event: &Event| {
+        let Event::Settled {
+            queue,
+            key,
+            fencing_number,
+            outcome,
+        } = event
+        else {
+            return None;
+        };
+        Some((queue.clone(), key.clone(), *fencing_number > 0, *outcome))
+    };
+    let events = scene
+        .events
+        .until("the settlement to be told", |events| {
+            events.iter().any(|e| told(e).is_some())
+        })
+        .await;
+    let all: Vec<_> = events.iter().filter_map(told).collect();
+    let once = (
+        "q".to_owned(),
+        "a".to_owned(),
+        true,
+        SettledOutcome::AlreadySettled,
+    );
+    assert_eq!(all, [once]);
+    Ok(running.drain().await?)
 }

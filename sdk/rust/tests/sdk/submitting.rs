@@ -442,3 +442,11 @@ async fn every_call_can_be_made_from_a_task() -> Tested {
     can_be_sent(&client.pull(keywork_sdk::client::Pull::new("q")));
     Ok(())
 }
+
+#[tokio::test]
+async fn offering_nothing_is_answered_with_nothing() -> Tested {
+    let server = FakeServer::start().await?;
+    let answers = within("no answers", server.client()?.submit_many([])).await;
+    assert!(answers.is_empty());
+    Ok(())
+}
