@@ -475,8 +475,9 @@ async fn refuse_full(engine: &Engine, offer: Offer) -> Concluded {
         return offer.busy(view);
     }
     // Perhaps it is so no more.
+    let before = queue.before_read();
     if let Ok(info) = queue.jobs.info().await {
-        queue.learn(&info);
+        queue.learn(&info, before);
     }
     if !queue.full() {
         let published = offer.publish().await;

@@ -107,10 +107,11 @@ pub(crate) async fn refresh(engine: Engine, queue: Arc<Queue>) {
 
 /// Reads the queue. One that is gone, or was made anew, is closed: whoever names it opens it again.
 async fn look(engine: &Engine, queue: &Arc<Queue>) -> Option<QueueInfo> {
+    let before = queue.before_read();
     match queue.jobs.info().await {
         Ok(info) if info.incarnation == queue.jobs.incarnation() => {
             queue.guard.lock().saw_keeper(&info.keeper);
-            if queue.learn(&info) {
+            if queue.learn(&info, before) {
                 for session in queue.state.lock().roster.sessions() {
                     send_away(&session, GoAwayReason::TermsChanged, TERMS_GRACE);
                 }
