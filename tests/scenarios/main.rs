@@ -4,6 +4,7 @@
 
 mod consumers;
 mod drift;
+mod heartbeats;
 mod holders;
 mod keys;
 mod leases;
