@@ -180,6 +180,15 @@ async def test_an_error_of_the_source_is_raised(scene: Scene) -> None:
         await scene.client.submit_many(broken())
 
 
+async def test_what_cannot_be_written_is_refused_and_spoils_no_other(scene: Scene) -> None:
+    submits = [Submit("q", "a"), Submit("q", "\ud800"), Submit("q", "b", max_attempts=-1), Submit("q", "c")]
+    for results in (await scene.client.submit_many(submits), await scene.client.submit_batch(submits)):
+        assert [isinstance(result, InvalidArgumentError) for result in results] == [False, True, True, False]
+        assert [_key(result) for result in (results[0], results[3])] == ["a", "c"]
+    with pytest.raises(ValueError, match="surrogate"):
+        await scene.client.submit("q", "\ud800")
+
+
 async def test_a_stream_that_is_refused_fails_every_submit() -> None:
     async with Client("http://127.0.0.1:1", submit_deadline=0.3) as client:
         results = await client.submit_many([Submit("q", "a"), Submit("q", "b")])

@@ -78,7 +78,7 @@ class Pump:
         """Starts its thread, which ends when all is answered, or when it is closed."""
         threading.Thread(target=self._run, name="keywork-submit", daemon=True).start()
 
-    def offer(self, offer: Offer) -> None:
+    def offer(self, offer: Offer | errors.CallError) -> None:
         """Offers one more; the caller keeps to the window."""
         self._inbox.put(offer)
 
@@ -192,9 +192,12 @@ class Pump:
         elif not isinstance(event, (_stream.Room, _stream.Ended)):
             self._on_offer(event, answers)
 
-    def _on_offer(self, offer: Offer, answers: list[Answer]) -> None:
+    def _on_offer(self, offer: Offer | errors.CallError, answers: list[Answer]) -> None:
         number = self._next
         self._next += 1
+        if isinstance(offer, errors.CallError):
+            answers.append((number, offer))
+            return
         if self._refused is not None:
             answers.append((number, errors.local(self._refused.code, self._refused.message)))
             return
