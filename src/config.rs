@@ -13,6 +13,8 @@ use keywork_jetstream::{Names, NatsOptions};
 
 use crate::embedded;
 
+const NAME_IT: &str = "name it with --nats-url; the embedded one is a single node";
+
 /// The settings of `keywork serve`.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
@@ -81,6 +83,7 @@ pub struct ServeArgs {
         long,
         env = "KEYWORK_NATS_CONNECT_WITHIN",
         default_value = "5s",
+        allow_hyphen_values = true,
         value_name = "TIME"
     )]
     pub nats_connect_within: String,
@@ -112,7 +115,13 @@ pub struct ServeArgs {
     pub subject_prefix: String,
 
     /// How many NATS nodes keep a queue that is made here: 1, 3 or 5.
-    #[arg(long, env = "KEYWORK_REPLICAS", default_value = "1", value_name = "N")]
+    #[arg(
+        long,
+        env = "KEYWORK_REPLICAS",
+        allow_hyphen_values = true,
+        default_value = "1",
+        value_name = "N"
+    )]
     pub replicas: String,
 
     /// Whether a queue is made when it is first named: true or false.
@@ -133,6 +142,7 @@ pub struct ServeArgs {
         long,
         env = "KEYWORK_STOP_GRACE",
         default_value = "10s",
+        allow_hyphen_values = true,
         value_name = "TIME"
     )]
     pub stop_grace: String,
@@ -216,10 +226,17 @@ impl ServeArgs {
         let mut bad = Mistakes::default();
         let listen = bad.note("listen", to_address(&self.listen));
         let storage = self.storage(&mut bad);
+        if self.nats_url.is_empty() {
+            self.refuse_what_needs_nats(&mut bad);
+        }
         let within = bad.note("nats-connect-within", to_time(&self.nats_connect_within));
         let names = Names::new(&self.subject_prefix).map_err(|v| v.problem);
         let names = bad.note("subject-prefix", names);
-        let replicas = bad.note("replicas", to_replicas(&self.replicas));
+        let replicas = to_replicas(&self.replicas).and_then(|n| match n {
+            2.. if self.nats_url.is_empty() => Err(format!("{n} need a NATS cluster: {NAME_IT}")),
+            _ => Ok(n),
+        });
+        let replicas = bad.note("replicas", replicas);
         let make_queues = self
             .make_queues
             .parse()
@@ -263,6 +280,23 @@ impl ServeArgs {
             sync: sync?,
             ..settings
         }))
+    }
+
+    /// What is for a NATS that runs already would say nothing to the embedded one.
+    fn refuse_what_needs_nats(&self, bad: &mut Mistakes) {
+        let given = [
+            ("nats-credentials", self.nats_credentials.is_some()),
+            ("nats-user", self.nats_user.is_some()),
+            ("nats-password", self.nats_password.is_some()),
+            ("nats-token", self.nats_token.is_some()),
+            ("nats-nkey", self.nats_nkey.is_some()),
+            ("nats-tls-ca", self.nats_tls_ca.is_some()),
+            ("nats-tls-cert", self.nats_tls_cert.is_some()),
+            ("nats-tls-key", self.nats_tls_key.is_some()),
+        ];
+        for (flag, _) in given.into_iter().filter(|(_, given)| *given) {
+            bad.note::<()>(flag, Err(format!("is for a NATS of yours: {NAME_IT}")));
+        }
     }
 
     fn nats(&self, bad: &mut Mistakes) -> Option<NatsOptions> {

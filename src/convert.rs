@@ -16,6 +16,9 @@ use tokio::time::Instant;
 
 use crate::{errors::Problem, proto};
 
+/// The last second of the year 9999: later ones are no timestamps.
+const LAST_SECOND: u64 = 253_402_300_799;
+
 /// A time on the wire.
 pub fn timestamp(at: UnixMillis) -> prost_types::Timestamp {
     prost_types::Timestamp {
@@ -35,33 +38,26 @@ pub fn duration(duration: Duration) -> prost_types::Duration {
 /// Reads a time.
 ///
 /// # Errors
-/// A violation of `field` when it is before 1970 or no time.
+/// A violation of `field` when it is before 1970, after 9999 or no time.
 pub fn to_time(field: &str, at: prost_types::Timestamp) -> Result<UnixMillis, Violation> {
-    let seconds = u64::try_from(at.seconds);
+    let seconds = u64::try_from(at.seconds).ok().filter(|s| *s <= LAST_SECOND);
     let nanos = u64::try_from(at.nanos).ok().filter(|n| *n < 1_000_000_000);
     match (seconds, nanos) {
-        (Ok(seconds), Some(nanos)) if seconds < 1 << 40 => {
-            Ok(UnixMillis(seconds * 1_000 + nanos / 1_000_000))
-        }
-        (Ok(_) | Err(_), _) => Err(Violation::new(field, "must be a time after 1970")),
+        (Some(seconds), Some(nanos)) => Ok(UnixMillis(seconds * 1_000 + nanos / 1_000_000)),
+        (Some(_) | None, _) => Err(Violation::new(field, "must be a time from 1970 to 9999")),
     }
 }
 
-/// Reads a duration.
+/// Reads a duration of any length: who knows the field's limit checks it.
 ///
 /// # Errors
-/// A violation of `field` when it is negative or over 100,000 days.
+/// A violation of `field` when it is negative or no duration.
 pub fn to_duration(field: &str, d: prost_types::Duration) -> Result<Duration, Violation> {
-    let seconds = u64::try_from(d.seconds)
-        .ok()
-        .filter(|s| *s <= 8_640_000_000);
+    let seconds = u64::try_from(d.seconds).ok();
     let nanos = u32::try_from(d.nanos).ok().filter(|n| *n < 1_000_000_000);
     match (seconds, nanos) {
         (Some(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),
-        (Some(_) | None, _) => Err(Violation::new(
-            field,
-            "must be a duration from 0 to 100,000 days",
-        )),
+        (Some(_) | None, _) => Err(Violation::new(field, "must not be negative")),
     }
 }
 
@@ -143,7 +139,9 @@ pub fn to_submission(
 
 fn to_start(start: proto::submit_request::Start) -> Result<UnixMillis, Violation> {
     match start {
-        proto::submit_request::Start::StartAt(at) => to_time("start_at", at),
+        proto::submit_request::Start::StartAt(at) => to_time("start_at", at).map_err(|_| {
+            Violation::new("start_at", "must be after 1970 and at most 366 days ahead")
+        }),
         proto::submit_request::Start::Delay(delay) => {
             let delay = to_duration("delay", delay)?;
             if delay > limits::MAX_DELAY {
@@ -506,4 +504,35 @@ fn set_config_field(
         _ => return Err(Violation::new(field, "is no field of a configuration")),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::{Duration, Timestamp};
+    use proto::submit_request::Start;
+
+    use super::*;
+
+    #[test]
+    fn a_start_however_far_is_told_the_real_limit() {
+        for seconds in [367 * 86_400, i64::MAX] {
+            let delay = Start::Delay(Duration { seconds, nanos: 0 });
+            assert!(to_start(delay).is_err_and(|bad| bad.problem.contains("366 days")));
+        }
+        let far = Timestamp {
+            seconds: 1 << 40,
+            nanos: 0,
+        };
+        assert!(to_start(Start::StartAt(far)).is_err_and(|bad| bad.problem.contains("366 days")));
+        assert!(to_time("expires_at", far).is_err_and(|bad| bad.problem.contains("9999")));
+    }
+
+    #[test]
+    fn a_negative_duration_is_called_so() {
+        let negative = Duration {
+            seconds: -1,
+            nanos: 0,
+        };
+        assert!(to_duration("delay", negative).is_err_and(|bad| bad.problem.contains("negative")));
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use keywork::cli::{self, Cli};
 
 #[global_allocator]
@@ -16,12 +15,12 @@ fn main() -> ExitCode {
     {
         return code;
     }
-    let command = Cli::parse().command;
+    let cli = Cli::read();
     match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
     {
-        Ok(runtime) => runtime.block_on(cli::run(command)),
+        Ok(runtime) => runtime.block_on(cli::run(cli)),
         Err(error) => {
             eprintln!("failed to start the runtime: {error}");
             ExitCode::FAILURE

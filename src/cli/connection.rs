@@ -11,9 +11,12 @@ use super::{
     output::{Format, Output},
 };
 
+/// What only the client commands take, by the ids of the arguments.
+pub(super) const CLIENT_ONLY: [&str; 3] = ["server", "timeout", "output"];
+
 /// Options of every client command.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Connection {
+pub struct Connection {
     /// The servers, separated by commas
     #[arg(
         long,
@@ -30,7 +33,8 @@ pub(super) struct Connection {
         global = true,
         env = "KEYWORK_TIMEOUT",
         value_name = "DURATION",
-        value_parser = duration::parse,
+        value_parser = duration::patience,
+        allow_hyphen_values = true,
         default_value = "10s"
     )]
     timeout: Duration,
@@ -49,7 +53,7 @@ impl Connection {
             .server
             .iter()
             .fold(builder, |builder, server| builder.endpoint(server));
-        builder.build().doing("use the servers")
+        builder.build().doing("use --server")
     }
 
     /// Where results are written.

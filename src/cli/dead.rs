@@ -14,7 +14,7 @@ use super::{
     connection::Connection,
     describe::{dead_json, dead_reason, job_json, outcome, time},
     failure::{Doing, Failure, Kind},
-    output::{Output, counted},
+    output::{Output, counted, shown},
 };
 
 /// How many dead letters are asked for, or redriven, at once.
@@ -27,8 +27,6 @@ const SHOWN_ERROR: usize = 60;
 pub struct Args {
     #[command(subcommand)]
     action: Action,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 #[derive(Debug, Subcommand)]
@@ -45,27 +43,43 @@ enum Action {
             long,
             env = "KEYWORK_DEAD_LIMIT",
             value_name = "N",
+            value_parser = clap::value_parser!(u32).range(1..),
+            allow_hyphen_values = true,
             default_value_t = 100
         )]
-        limit: usize,
+        limit: u32,
     },
+    #[command(override_usage = "\
+keywork dead redrive [OPTIONS] <QUEUE> <ID>...
+       keywork dead redrive [OPTIONS] <QUEUE> --oldest <N>")]
     /// Submit dead letters again, with attempts counted from 1; a busy key keeps its dead letter
     Redrive {
         /// The queue
         queue: String,
         /// Which, by the DEAD ID that list shows
-        #[arg(required_unless_present = "oldest", conflicts_with = "oldest")]
+        #[arg(
+            value_name = "ID",
+            required_unless_present = "oldest",
+            conflicts_with = "oldest"
+        )]
         ids: Vec<u64>,
         /// Instead: the oldest ones, so many
-        #[arg(long, env = "KEYWORK_DEAD_OLDEST", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        #[arg(long, env = "KEYWORK_DEAD_OLDEST", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000), allow_hyphen_values = true)]
         oldest: Option<u32>,
     },
+    #[command(override_usage = "\
+keywork dead delete [OPTIONS] <QUEUE> <ID>...
+       keywork dead delete [OPTIONS] <QUEUE> --all")]
     /// Delete dead letters for good
     Delete {
         /// The queue
         queue: String,
         /// Which, by the DEAD ID that list shows
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        #[arg(
+            value_name = "ID",
+            required_unless_present = "all",
+            conflicts_with = "all"
+        )]
         ids: Vec<u64>,
         /// Instead: all of them
         #[arg(long, env = "KEYWORK_DEAD_ALL")]
@@ -73,8 +87,8 @@ enum Action {
     },
 }
 
-pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (client, output) = (args.connection.client()?, args.connection.output());
+pub(super) async fn run(args: Args, connection: &Connection) -> Result<ExitCode, Failure> {
+    let (client, output) = (connection.client()?, connection.output());
     match args.action {
         Action::List { queue, key, limit } => {
             list(&client, output, &queue, key.as_deref(), limit).await
@@ -92,10 +106,11 @@ async fn list(
     output: Output,
     queue: &str,
     key: Option<&str>,
-    limit: usize,
+    limit: u32,
 ) -> Result<ExitCode, Failure> {
     let mut dead: Vec<DeadJob> = Vec::new();
-    let mut next = Some(Page::of(u32::try_from(limit).unwrap_or(PAGE).min(PAGE)));
+    let mut next = Some(Page::of(limit.min(PAGE)));
+    let limit = limit as usize;
     while let Some(page) = next.filter(|_| dead.len() < limit) {
         let answer = client.list_dead_jobs(queue, key, page).await;
         let (found, after) = answer.doing(format_args!("list the dead letters of {queue}"))?;
@@ -105,7 +120,11 @@ async fn list(
     dead.truncate(limit);
     let rows: Vec<Vec<String>> = dead.iter().map(row).collect();
     let head = ["DEAD ID", "KEY", "REASON", "ATTEMPTS", "DIED", "ERROR"];
-    output.table(&head, &rows, dead.iter().map(dead_json))?;
+    let none = match key {
+        Some(key) => format!("{queue} has no dead letter of {}", shown(key)),
+        None => format!("{queue} has no dead letter"),
+    };
+    output.table(&head, &rows, dead.iter().map(dead_json), &none)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -151,8 +170,13 @@ async fn redrive(
 fn redriven_text(redriven: &Redriven) -> String {
     let id = redriven.dead_id;
     match &redriven.result {
-        Ok(answer) if answer.is_accepted() => format!("{id}: {} runs again", answer.job().key),
-        Ok(answer) => format!("{id}: {} is busy; the dead letter stays", answer.job().key),
+        Ok(answer) if answer.is_accepted() => {
+            format!("{id}: {} runs again", shown(&answer.job().key))
+        }
+        Ok(answer) => format!(
+            "{id}: {} is busy; the dead letter stays",
+            shown(&answer.job().key)
+        ),
         Err(error) => format!("{id}: failed to redrive: {error}"),
     }
 }

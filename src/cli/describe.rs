@@ -171,8 +171,9 @@ pub(super) fn queue_json(queue: &Queue) -> Value {
     })
 }
 
+/// What a queue does without, such as a disconnect grace, is left out.
 fn config_json(config: &QueueConfig) -> Value {
-    json!({
+    let mut all = json!({
         "lease_duration": config.lease_duration.map(seconds),
         "max_run_time": config.max_run_time.map(seconds),
         "max_attempts": config.max_attempts,
@@ -182,7 +183,11 @@ fn config_json(config: &QueueConfig) -> Value {
         "disconnect_grace": config.disconnect_grace.map(seconds),
         "dead_letter_retention": config.dead_letter_retention.map(seconds),
         "dedupe_window": config.dedupe_window.map(seconds),
-    })
+    });
+    if let Some(all) = all.as_object_mut() {
+        all.retain(|_, value| !value.is_null());
+    }
+    all
 }
 
 /// A queue for people.

@@ -2,13 +2,23 @@
 
 use std::time::Duration;
 
+use keywork_model::limits;
+
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// Reads a duration: numbers with the units ms, s, m, h and d, one after the other; `0` needs no unit.
 ///
 /// # Errors
-/// The text is something else, or longer than can be counted.
+/// The text is something else, negative, or longer than can be counted.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
+    }
+    if text
+        .strip_prefix('-')
+        .is_some_and(|rest| parse(rest).is_ok())
+    {
+        return Err("must not be negative".to_owned());
     }
     let mut rest = text;
     let mut sum = Duration::ZERO;
@@ -21,6 +31,31 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
         Err(problem(text))
     } else {
         Ok(sum)
+    }
+}
+
+/// Reads how long something of this process may take: a duration that can be added to any time.
+///
+/// # Errors
+/// The text is no duration, or one of more than 366 days.
+pub(super) fn grace(text: &str) -> Result<Duration, String> {
+    within(Duration::ZERO, "from 0s to 366d", text)
+}
+
+/// Reads how long something is waited for: there is no answer in no time.
+///
+/// # Errors
+/// The text is no duration, or none of 1 ms to 366 days.
+pub(super) fn patience(text: &str) -> Result<Duration, String> {
+    within(SHORTEST, "from 1ms to 366d", text)
+}
+
+fn within(least: Duration, range: &str, text: &str) -> Result<Duration, String> {
+    let duration = parse(text)?;
+    if (least..=limits::MAX_DELAY).contains(&duration) {
+        Ok(duration)
+    } else {
+        Err(format!("must be {range}"))
     }
 }
 
@@ -90,6 +125,24 @@ mod tests {
         for text in ["", "5", "s", "5 s", "5x", "-1s", "1s2"] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_negative_is_called_so() {
+        for text in ["-1s", "-1h30m", "-0"] {
+            assert_eq!(
+                parse(text),
+                Err("must not be negative".to_owned()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn limits_are_told() {
+        assert!(patience("0s").is_err_and(|problem| problem.contains("1ms to 366d")));
+        assert!(grace("367d").is_err_and(|problem| problem.contains("366d")));
+        assert!(patience("366d").is_ok() && grace("0").is_ok());
     }
 
     #[test]

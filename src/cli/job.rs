@@ -3,11 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use keywork_sdk::errors::reasons;
 
 use super::{
     connection::Connection,
     describe::{job_json, job_text},
     failure::{Doing, Failure, Kind},
+    output::shown,
 };
 
 /// Arguments of `keywork job`.
@@ -15,8 +17,6 @@ use super::{
 pub struct Args {
     #[command(subcommand)]
     action: Action,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 #[derive(Debug, Subcommand)]
@@ -30,18 +30,19 @@ enum Action {
     },
 }
 
-pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let client = args.connection.client()?;
+pub(super) async fn run(args: Args, connection: &Connection) -> Result<ExitCode, Failure> {
+    let client = connection.client()?;
     let Action::Get { queue, key } = args.action;
     let found = client
         .get_job(&queue, &key)
         .await
-        .doing(format_args!("get {queue}/{key}"))?;
+        .doing(format_args!("get {queue}/{}", shown(&key)))?;
     let Some(job) = found else {
-        let text = format!("get {queue}/{key}: the key has no outstanding job");
+        let (key, reason) = (shown(&key), reasons::JOB_NOT_FOUND);
+        let text = format!("get {queue}/{key}: the key has no outstanding job [{reason}]");
         return Err(Failure::new(Kind::NotFound, text));
     };
-    args.connection
+    connection
         .output()
         .result(job_text(&job), &job_json(&job))?;
     Ok(ExitCode::SUCCESS)

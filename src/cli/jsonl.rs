@@ -13,7 +13,8 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::StreamExt;
-use keywork_sdk::{Client, Error, Submit, SubmitOutcome, Uuid};
+use keywork_model::limits;
+use keywork_sdk::{Client, Error, Submit, SubmitOutcome};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -22,7 +23,7 @@ use super::{
     duration,
     failure::{Doing, Failure, Kind},
     output::{Output, thousands},
-    submit::{Args, Conflict, Options, error_json, outcome_json, time},
+    submit::{Args, Conflict, Options, error_json, outcome_json, request_id, time},
 };
 
 /// Lines read ahead.
@@ -59,27 +60,22 @@ impl Line {
             submit = submit.content_type(content_type);
         }
         if let Some(id) = self.request_id {
-            let id = Uuid::parse_str(&id).map_err(|error| format!("request_id: {error}"))?;
-            submit = submit.request_id(id);
+            submit = submit.request_id(in_field("request_id", request_id(&id))?);
         }
         if let Some(delay) = self.delay {
-            submit = submit.delay(duration::parse(&delay)?);
+            submit = submit.delay(in_field("delay", duration::parse(&delay))?);
         }
         if let Some(at) = self.start_at {
-            submit = submit.start_at(
-                time(&at)?
-                    .try_into()
-                    .map_err(|_| "start_at is out of range")?,
-            );
+            submit = submit.start_at(in_field("start_at", time(&at))?);
         }
         if let Some(at) = self.expires_at {
-            submit = submit.expires_at(
-                time(&at)?
-                    .try_into()
-                    .map_err(|_| "expires_at is out of range")?,
-            );
+            submit = submit.expires_at(in_field("expires_at", time(&at))?);
         }
         if let Some(attempts) = self.max_attempts {
+            let most = limits::MAX_ATTEMPTS;
+            if !(1..=most).contains(&attempts) {
+                return Err(format!("max_attempts: must be from 1 to {most}"));
+            }
             submit = submit.max_attempts(attempts);
         }
         if let Some(conflict) = self.on_conflict {
@@ -87,6 +83,10 @@ impl Line {
         }
         Ok(submit.payload(payload(self.payload, self.payload_base64)?))
     }
+}
+
+fn in_field<T>(field: &str, read: Result<T, String>) -> Result<T, String> {
+    read.map_err(|problem| format!("{field}: {problem}"))
 }
 
 fn payload(text: Option<String>, base64: Option<String>) -> Result<Vec<u8>, String> {
@@ -148,13 +148,13 @@ impl Tally {
     }
 }
 
-pub(super) async fn run(args: Args, client: &Client) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: Args, client: &Client, output: Output) -> Result<ExitCode, Failure> {
     let path = args.jsonl.clone().unwrap_or_else(|| "-".into());
     let input = open(&path).doing(format_args!("read {}", path.display()))?;
     let (lines, read) = mpsc::channel(AHEAD);
     let (queue, options) = (args.queue.clone(), args.options.clone());
     let reader = tokio::task::spawn_blocking(move || read_all(input, &queue, &options, &lines));
-    let tally = offer_all(client, args.connection.output(), read).await?;
+    let tally = offer_all(client, output, read).await?;
     match reader.await {
         Ok(ended) => ended.doing(format_args!("read {}", path.display()))?,
         Err(_) => {

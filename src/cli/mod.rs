@@ -20,8 +20,12 @@ mod work;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{
+    CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind, parser::ValueSource,
+};
 
+use connection::CLIENT_ONLY;
+pub use connection::Connection;
 pub use guard::guard_if_asked;
 use output::Output;
 
@@ -31,10 +35,10 @@ Exit codes:
   0   done
   1   failed
   2   bad usage, or the server refused a value
-  3   the key is busy (submit)
+  3   submit: the key is busy; work: a newer worker has the same worker id
   4   there is no such job or queue
-  5   some of many items failed
-  75  not now: trying again can help";
+  5   some of many items failed (submit --jsonl, dead redrive)
+  75  not now: a server or NATS is away, or the queue is full; trying again can help";
 
 /// A work queue in which a key has at most one outstanding job.
 #[derive(Debug, Parser)]
@@ -43,6 +47,25 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Given before or after the command.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+impl Cli {
+    /// The arguments of the process. Where they are wrong, it ends here and says why.
+    pub fn read() -> Self {
+        let matches = Self::command().get_matches();
+        if let Some(("serve", serve)) = matches.subcommand() {
+            let given = |id: &&str| serve.value_source(id) == Some(ValueSource::CommandLine);
+            if let Some(id) = CLIENT_ONLY.into_iter().find(given) {
+                let problem = format!("--{id} is for the other commands, not for serve");
+                let kind = ErrorKind::ArgumentConflict;
+                Self::command().error(kind, problem).exit();
+            }
+        }
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// What `keywork` can do.
@@ -69,14 +92,20 @@ pub enum Command {
 }
 
 /// Does what the command says.
-pub async fn run(command: Command) -> ExitCode {
+pub async fn run(
+    Cli {
+        command,
+        connection,
+    }: Cli,
+) -> ExitCode {
+    let connection = &connection;
     let result = match command {
         Command::Serve(args) => return Box::pin(serve::run(*args)).await,
-        Command::Submit(args) => submit::run(args).await,
-        Command::Work(args) => work::run(args).await,
-        Command::Job(args) => job::run(args).await,
-        Command::Queue(args) => queue::run(args).await,
-        Command::Dead(args) => dead::run(args).await,
+        Command::Submit(args) => submit::run(args, connection).await,
+        Command::Work(args) => work::run(args, connection).await,
+        Command::Job(args) => job::run(args, connection).await,
+        Command::Queue(args) => queue::run(args, connection).await,
+        Command::Dead(args) => dead::run(args, connection).await,
     };
     result.unwrap_or_else(|failure| {
         Output::complain(&failure.to_string());
@@ -86,9 +115,7 @@ pub async fn run(command: Command) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
-    use super::Cli;
+    use super::*;
 
     #[test]
     fn the_command_line_is_well_formed() {
@@ -115,5 +142,17 @@ mod tests {
             }
             commands.extend(command.get_subcommands().cloned());
         }
+    }
+
+    #[test]
+    fn exit_codes_are_documented_as_the_help_tells_them() {
+        let page = include_str!("../../docs/cli.md");
+        for line in EXIT_CODES.lines().skip(1) {
+            let (code, meaning) = line.trim().split_once("  ").unwrap_or_default();
+            let row = format!("| {code} | {} |", meaning.trim());
+            assert!(page.replace('`', "").contains(&row), "{row}");
+        }
+        // What the exit code 3 of a worker is, as its own help has it.
+        assert!(work::EXIT_CODES.contains("3   a newer worker has the same worker id"));
     }
 }

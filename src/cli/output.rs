@@ -42,15 +42,19 @@ impl Output {
         }
     }
 
-    /// Writes many results: a table for people, a line each as JSON.
+    /// Writes many results: a table for people, who are told `none` where it is empty; a line each as JSON.
     pub(super) fn table(
         self,
         head: &[&str],
         rows: &[Vec<String>],
         json: impl Iterator<Item = Value>,
+        none: &str,
     ) -> Result<(), Failure> {
         match self.format {
-            Format::Human if rows.is_empty() => Ok(()),
+            Format::Human if rows.is_empty() => {
+                Self::complain(none);
+                Ok(())
+            }
             Format::Human => write_line(&table(head, rows)),
             Format::Json => json.into_iter().try_for_each(|value| write_line(&value)),
         }
@@ -81,7 +85,11 @@ fn write_line(text: &impl Display) -> Result<(), Failure> {
 
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let head: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();
-    let all = || std::iter::once(&head).chain(rows);
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| shown(cell)).collect())
+        .collect();
+    let all = || std::iter::once(&head).chain(&rows);
     let width = |column: usize| {
         all()
             .map(|row| row[column].chars().count())
@@ -101,10 +109,26 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Names and what they are, aligned; empty values are left out.
 pub(super) fn fields(pairs: &[(&str, String)]) -> String {
-    let shown = || pairs.iter().filter(|(_, value)| !value.is_empty());
-    let width = shown().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let lines = shown().map(|(name, value)| format!("{name:<width$}  {value}"));
+    let given = || pairs.iter().filter(|(_, value)| !value.is_empty());
+    let width = given().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines = given().map(|(name, value)| format!("{name:<width$}  {}", shown_lines(value)));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Text of somebody else, such as a key, on one line: what a terminal would act upon or not show is escaped.
+pub(super) fn shown(text: &str) -> String {
+    let escaped = text.escape_debug().to_string();
+    // Quotes harm nobody: nothing is quoted here.
+    escaped.replace("\\'", "'").replace("\\\"", "\"")
+}
+
+/// The same, where the text's own lines and tabs may stay, such as in a payload.
+fn shown_lines(text: &str) -> String {
+    let lines = text.split('\n').map(|line| line.split('\t').map(shown));
+    lines
+        .map(|cells| cells.collect::<Vec<_>>().join("\t"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// So many of something.
@@ -134,6 +158,17 @@ mod tests {
             [0, 999, 1_000, 1_234_567].map(thousands),
             ["0", "999", "1,000", "1,234,567"]
         );
+    }
+
+    #[test]
+    fn what_a_terminal_would_act_upon_is_escaped() {
+        assert_eq!(
+            shown("cluster-eu-1/ü😀 it's \"so\""),
+            "cluster-eu-1/ü😀 it's \"so\""
+        );
+        assert_eq!(shown("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
+        assert_eq!(shown("\u{202e}\u{200b}"), "\\u{202e}\\u{200b}");
+        assert_eq!(shown_lines("a\tb\nc\u{7}"), "a\tb\nc\\u{7}");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use clap::Subcommand;
+use clap::{Subcommand, builder::RangedI64ValueParser};
+use keywork_model::limits;
 use keywork_sdk::{
     Client,
     client::{Page, Queue, QueueConfig},
@@ -15,6 +16,7 @@ use super::{
     duration,
     failure::{Doing, Failure},
     output::{Output, counted, thousands},
+    submit::attempts,
 };
 
 /// How many queues are asked for at once.
@@ -25,8 +27,6 @@ const PAGE: u32 = 500;
 pub struct Args {
     #[command(subcommand)]
     action: Action,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 #[derive(Debug, Subcommand)]
@@ -80,35 +80,39 @@ enum Action {
 #[derive(clap::Args, Debug)]
 struct Config {
     /// How long a lease lasts from its last extension: 2s to 12h [default: 15s]
-    #[arg(long, env = "KEYWORK_QUEUE_LEASE_DURATION", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, env = "KEYWORK_QUEUE_LEASE_DURATION", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     lease_duration: Option<Duration>,
     /// The longest that one attempt may run; 0 for no limit [default: 1h]
-    #[arg(long, env = "KEYWORK_QUEUE_MAX_RUN_TIME", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, env = "KEYWORK_QUEUE_MAX_RUN_TIME", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     max_run_time: Option<Duration>,
     /// Attempts before a job becomes a dead letter: 1 to 1,000 [default: 10]
-    #[arg(long, env = "KEYWORK_QUEUE_MAX_ATTEMPTS", value_name = "N")]
+    #[arg(long, env = "KEYWORK_QUEUE_MAX_ATTEMPTS", value_name = "N", value_parser = attempts(), allow_hyphen_values = true)]
     max_attempts: Option<u32>,
     /// The wait after the first attempt [default: 1s]
-    #[arg(long, env = "KEYWORK_QUEUE_BACKOFF_INITIAL", value_name = "DURATION", value_parser = duration::parse, requires = "backoff_max")]
+    #[arg(long, env = "KEYWORK_QUEUE_BACKOFF_INITIAL", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, requires = "backoff_max")]
     backoff_initial: Option<Duration>,
     /// The longest wait between attempts [default: 10m]
-    #[arg(long, env = "KEYWORK_QUEUE_BACKOFF_MAX", value_name = "DURATION", value_parser = duration::parse, requires = "backoff_initial")]
+    #[arg(long, env = "KEYWORK_QUEUE_BACKOFF_MAX", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, requires = "backoff_initial")]
     backoff_max: Option<Duration>,
-    /// The most outstanding jobs [default: 10000000]
-    #[arg(long, env = "KEYWORK_QUEUE_MAX_DEPTH", value_name = "N")]
+    /// The most outstanding jobs: 1 to 1,000,000,000 [default: 10000000]
+    #[arg(long, env = "KEYWORK_QUEUE_MAX_DEPTH", value_name = "N", value_parser = depth(), allow_hyphen_values = true)]
     max_depth: Option<u64>,
     /// The largest payload [default: 524288]
-    #[arg(long, env = "KEYWORK_QUEUE_MAX_PAYLOAD_BYTES", value_name = "BYTES")]
+    #[arg(long, env = "KEYWORK_QUEUE_MAX_PAYLOAD_BYTES", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..), allow_hyphen_values = true)]
     max_payload_bytes: Option<u32>,
     /// After a worker's stream broke, its leases go to others after this long [default: at their deadline]
-    #[arg(long, env = "KEYWORK_QUEUE_DISCONNECT_GRACE", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, env = "KEYWORK_QUEUE_DISCONNECT_GRACE", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     disconnect_grace: Option<Duration>,
     /// How long dead letters are kept [default: 14d]
-    #[arg(long, env = "KEYWORK_QUEUE_DEAD_LETTER_RETENTION", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, env = "KEYWORK_QUEUE_DEAD_LETTER_RETENTION", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     dead_letter_retention: Option<Duration>,
     /// How long a request id is remembered [default: 2m]
-    #[arg(long, env = "KEYWORK_QUEUE_DEDUPE_WINDOW", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, env = "KEYWORK_QUEUE_DEDUPE_WINDOW", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     dedupe_window: Option<Duration>,
+}
+
+fn depth() -> RangedI64ValueParser<u64> {
+    RangedI64ValueParser::new().range(1..=limits::MAX_DEPTH.cast_signed())
 }
 
 impl From<Config> for QueueConfig {
@@ -127,9 +131,9 @@ impl From<Config> for QueueConfig {
     }
 }
 
-pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let client = args.connection.client()?;
-    act(args.action, &client, args.connection.output()).await?;
+pub(super) async fn run(args: Args, connection: &Connection) -> Result<ExitCode, Failure> {
+    let client = connection.client()?;
+    act(args.action, &client, connection.output()).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -196,7 +200,12 @@ async fn list(client: &Client, output: Output) -> Result<(), Failure> {
         "SESSIONS",
         "",
     ];
-    output.table(&head, &rows, queues.iter().map(queue_json))
+    output.table(
+        &head,
+        &rows,
+        queues.iter().map(queue_json),
+        "there is no queue",
+    )
 }
 
 fn row(queue: &Queue) -> Vec<String> {

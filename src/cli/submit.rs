@@ -1,8 +1,13 @@
 //! `keywork submit`: offers one job; many of them in `jsonl.rs`.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
 
-use clap::ValueEnum;
+use clap::{ValueEnum, builder::RangedI64ValueParser};
+use keywork_model::limits;
 use keywork_sdk::{Client, Error, Submit, SubmitOutcome, Uuid, client::OnConflict};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -13,11 +18,14 @@ use super::{
     duration::{self, show},
     failure::{Doing, Failure, Kind},
     jsonl,
-    output::Output,
+    output::{Output, shown},
 };
 
 /// Arguments of `keywork submit`.
 #[derive(clap::Args, Debug)]
+#[command(override_usage = "\
+keywork submit [OPTIONS] <QUEUE> <KEY> [--payload <TEXT> | --file <PATH> | -]
+       keywork submit [OPTIONS] <QUEUE> --jsonl <PATH>")]
 pub struct Args {
     /// The queue
     pub(super) queue: String,
@@ -50,10 +58,8 @@ pub struct Args {
     #[command(flatten)]
     pub(super) options: Options,
     /// A UUID that names this submit: repeating it finds the same job
-    #[arg(long, env = "KEYWORK_SUBMIT_REQUEST_ID", value_name = "UUID")]
+    #[arg(long, env = "KEYWORK_SUBMIT_REQUEST_ID", value_name = "UUID", value_parser = request_id)]
     request_id: Option<Uuid>,
-    #[command(flatten)]
-    pub(super) connection: Connection,
 }
 
 /// Options of one job; with `--jsonl`, what holds for lines that do not say otherwise.
@@ -66,16 +72,16 @@ pub(super) struct Options {
     #[arg(long, env = "KEYWORK_SUBMIT_CONTENT_TYPE", value_name = "TYPE")]
     content_type: Option<String>,
     /// Start no sooner than this long from now; the key is taken at once
-    #[arg(long, env = "KEYWORK_SUBMIT_DELAY", value_name = "DURATION", value_parser = duration::parse, conflicts_with = "start_at")]
+    #[arg(long, env = "KEYWORK_SUBMIT_DELAY", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, conflicts_with = "start_at")]
     delay: Option<Duration>,
     /// Start no sooner than at this time, such as 2030-01-31T08:00:00Z
-    #[arg(long, env = "KEYWORK_SUBMIT_START_AT", value_name = "TIME", value_parser = time)]
-    start_at: Option<prost_types::Timestamp>,
+    #[arg(long, env = "KEYWORK_SUBMIT_START_AT", value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    start_at: Option<SystemTime>,
     /// Make it a dead letter when it has not started by then
-    #[arg(long, env = "KEYWORK_SUBMIT_EXPIRES_AT", value_name = "TIME", value_parser = time)]
-    expires_at: Option<prost_types::Timestamp>,
-    /// Attempts before it becomes a dead letter [default: the queue's]
-    #[arg(long, env = "KEYWORK_SUBMIT_MAX_ATTEMPTS", value_name = "N")]
+    #[arg(long, env = "KEYWORK_SUBMIT_EXPIRES_AT", value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    expires_at: Option<SystemTime>,
+    /// Attempts before it becomes a dead letter: 1 to 1,000 [default: the queue's]
+    #[arg(long, env = "KEYWORK_SUBMIT_MAX_ATTEMPTS", value_name = "N", value_parser = attempts(), allow_hyphen_values = true)]
     max_attempts: Option<u32>,
     /// What to do when the key is busy [default: reject]
     #[arg(long, env = "KEYWORK_SUBMIT_ON_CONFLICT", value_enum)]
@@ -119,10 +125,10 @@ impl Options {
         if let Some(delay) = self.delay {
             submit = submit.delay(delay);
         }
-        if let Some(at) = self.start_at.and_then(|at| at.try_into().ok()) {
+        if let Some(at) = self.start_at {
             submit = submit.start_at(at);
         }
-        if let Some(at) = self.expires_at.and_then(|at| at.try_into().ok()) {
+        if let Some(at) = self.expires_at {
             submit = submit.expires_at(at);
         }
         if let Some(attempts) = self.max_attempts {
@@ -141,31 +147,54 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Reads a time as RFC 3339.
-pub(super) fn time(text: &str) -> Result<prost_types::Timestamp, String> {
-    text.parse()
-        .map_err(|_| format!("{text:?} is no time: write such as 2030-01-31T08:00:00Z"))
+pub(super) fn time(text: &str) -> Result<SystemTime, String> {
+    let time = text.parse::<prost_types::Timestamp>().ok();
+    time.and_then(|time| time.try_into().ok())
+        .ok_or_else(|| format!("{text:?} is no time: write such as 2030-01-31T08:00:00Z"))
 }
 
-pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let client = args.connection.client()?;
-    match args.key.clone() {
-        Some(key) => one(args, &client, key).await,
-        None => jsonl::run(args, &client).await,
+/// Reads a request id.
+pub(super) fn request_id(text: &str) -> Result<Uuid, String> {
+    match Uuid::parse_str(text) {
+        Ok(id) if id.is_nil() => Err("must not be all zeros: it would name any submit".to_owned()),
+        Ok(id) => Ok(id),
+        Err(_) => Err(format!(
+            "{text:?} is no UUID: write such as 0190b0a4-66f0-7b8e-9d3a-5c1f0a2e4d68"
+        )),
     }
 }
 
-async fn one(args: Args, client: &Client, key: String) -> Result<ExitCode, Failure> {
+/// Reads how many attempts there may be.
+pub(super) fn attempts() -> RangedI64ValueParser<u32> {
+    RangedI64ValueParser::new().range(1..=i64::from(limits::MAX_ATTEMPTS))
+}
+
+pub(super) async fn run(args: Args, connection: &Connection) -> Result<ExitCode, Failure> {
+    let client = connection.client()?;
+    match args.key.clone() {
+        Some(key) => one(args, &client, connection.output(), key).await,
+        None => jsonl::run(args, &client, connection.output()).await,
+    }
+}
+
+async fn one(
+    args: Args,
+    client: &Client,
+    output: Output,
+    key: String,
+) -> Result<ExitCode, Failure> {
     let mut submit = args
         .options
         .apply(Submit::new(&args.queue, &key).payload(payload(&args).await?));
     if let Some(id) = args.request_id {
         submit = submit.request_id(id);
     }
-    let answer = client
-        .submit(submit)
-        .await
-        .doing(format_args!("submit {}/{key}", args.queue))?;
-    tell(args.connection.output(), &answer)?;
+    let answer =
+        client
+            .submit(submit)
+            .await
+            .doing(format_args!("submit {}/{}", args.queue, shown(&key)))?;
+    tell(output, &answer)?;
     Ok(if answer.is_accepted() {
         ExitCode::SUCCESS
     } else {
@@ -197,7 +226,7 @@ fn tell(output: Output, answer: &SubmitOutcome) -> Result<(), Failure> {
 /// An outcome for people.
 fn outcome_text(answer: &SubmitOutcome) -> String {
     let job = answer.job();
-    let named = format!("{}/{} as {}", job.queue, job.key, job.id);
+    let named = format!("{}/{} as {}", job.queue, shown(&job.key), job.id);
     match answer {
         SubmitOutcome::Created(_) => format!("created {named}"),
         SubmitOutcome::Duplicate(_) => format!(

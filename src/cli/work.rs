@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use keywork_model::limits;
 use keywork_sdk::{
     Context, Job, Worker,
     worker::{Event, Fail, HandlerResult, Release, Retry, Subscription, WorkerError},
@@ -18,7 +19,7 @@ use super::{
     duration,
     failure::{self, Doing, Failure, Kind},
     guard::Guard,
-    output::Output,
+    output::{Output, shown},
     process::{self, End},
 };
 
@@ -38,7 +39,7 @@ The first SIGTERM or SIGINT to keywork drains; the second gives everything back.
 Exit codes of keywork work:
   0   it was told to stop, and drained
   1   it was told to stop at once, or the command could not be started
-  2   the server refused what it asked for
+  2   bad usage, or the server refused a value
   3   a newer worker has the same worker id
   4   there is no such queue";
 
@@ -51,8 +52,8 @@ const AFTER_KILL: Duration = Duration::from_secs(1);
 /// Arguments of `keywork work`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The queues; QUEUE=WEIGHT gives one a larger share
-    #[arg(required = true, value_name = "QUEUE", value_parser = subscription)]
+    /// The queues; a weight of 1 to 100 gives one a larger share
+    #[arg(required = true, value_name = "QUEUE[=WEIGHT]", value_parser = subscription)]
     queues: Vec<Subscription>,
     /// The command for each job
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -62,14 +63,16 @@ pub struct Args {
         long,
         env = "KEYWORK_WORK_CONCURRENCY",
         value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SESSION_CAPACITY)),
+        allow_hyphen_values = true,
         default_value_t = 1
     )]
-    concurrency: usize,
+    concurrency: u32,
     /// How long running commands may take to end after SIGTERM, before they are told to stop
-    #[arg(long, env = "KEYWORK_WORK_SHUTDOWN_GRACE", value_name = "DURATION", value_parser = duration::parse, default_value = "25s")]
+    #[arg(long, env = "KEYWORK_WORK_SHUTDOWN_GRACE", value_name = "DURATION", value_parser = duration::grace, allow_hyphen_values = true, default_value = "25s")]
     shutdown_grace: Duration,
     /// From SIGTERM to SIGKILL. Longer than a second, and a lost lease's command may meet the next one
-    #[arg(long, env = "KEYWORK_WORK_KILL_AFTER", value_name = "DURATION", value_parser = duration::parse, default_value = "800ms")]
+    #[arg(long, env = "KEYWORK_WORK_KILL_AFTER", value_name = "DURATION", value_parser = duration::grace, allow_hyphen_values = true, default_value = "800ms")]
     kill_after: Duration,
     /// Names this process at the servers; no two that run at once may share it [default: a random one]
     #[arg(long, env = "KEYWORK_WORK_WORKER_ID", value_name = "ID")]
@@ -77,8 +80,6 @@ pub struct Args {
     /// Say nothing but failures
     #[arg(long, env = "KEYWORK_WORK_QUIET")]
     quiet: bool,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 fn subscription(text: &str) -> Result<Subscription, String> {
@@ -87,15 +88,19 @@ fn subscription(text: &str) -> Result<Subscription, String> {
         Some((queue, weight)) => {
             let weight = weight
                 .parse()
-                .map_err(|_| format!("{weight:?} is no weight: write 1 to 100"))?;
-            Ok(Subscription::new(queue).weight(weight))
+                .ok()
+                .filter(|n| (1..=limits::QUEUE_WEIGHT).contains(n));
+            let most = limits::QUEUE_WEIGHT;
+            weight
+                .map(|weight| Subscription::new(queue).weight(weight))
+                .ok_or_else(|| format!("the weight must be from 1 to {most}"))
         }
     }
 }
 
-pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let mut builder = Worker::builder(args.connection.client()?, args.queues)
-        .concurrency(args.concurrency)
+pub(super) async fn run(args: Args, connection: &Connection) -> Result<ExitCode, Failure> {
+    let mut builder = Worker::builder(connection.client()?, args.queues)
+        .concurrency(args.concurrency as usize)
         .shutdown_grace(args.shutdown_grace)
         .cancel_grace(args.kill_after + AFTER_KILL)
         .on_event(move |event| tell(event, args.quiet));
@@ -164,13 +169,14 @@ fn result(end: &End) -> HandlerResult {
 }
 
 fn tell(event: &Event, quiet: bool) {
+    let job = |queue: &str, key: &str| format!("{queue}/{}", shown(key));
     let text = match event {
-        Event::LeaseLost { queue, key, .. } => format!("lost the lease of {queue}/{key}"),
+        Event::LeaseLost { queue, key, .. } => format!("lost the lease of {}", job(queue, key)),
         Event::HandlerIgnoresCancellation { queue, key, .. } => {
-            format!("the command of {queue}/{key} does not end")
+            format!("the command of {} does not end", job(queue, key))
         }
         Event::SettlementRejected { queue, key, error } => {
-            format!("failed to settle {queue}/{key}: {error}")
+            format!("failed to settle {}: {error}", job(queue, key))
         }
         Event::Degraded { error } => format!("reconnecting: {error}"),
         Event::Connecting { endpoint } if !quiet => format!("connecting to {endpoint}"),

@@ -65,3 +65,17 @@ fn call_deadline(metadata: &tonic::metadata::MetadataMap) -> Option<Duration> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_of_any_length_is_told_the_real_limit() {
+        for seconds in [61, i64::MAX] {
+            let wait = prost_types::Duration { seconds, nanos: 0 };
+            let refused = to_wait(Some(wait)).map_err(|violation| violation.problem);
+            assert!(refused.is_err_and(|problem| problem.contains("60 s")));
+        }
+    }
+}

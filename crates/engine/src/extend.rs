@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use keywork_jetstream::clock;
+use keywork_jetstream::{ANSWER_WITHIN, clock};
 use keywork_model::{QueueName, UnixMillis, WorkerId, limits, token::LeaseFacts};
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     engine::Engine,
@@ -59,9 +59,14 @@ pub(crate) enum Extending {
 }
 
 impl Engine {
-    /// Extends leases by their tokens.
+    /// Extends leases by their tokens. Each is answered within the time that NATS has for one answer,
+    /// however many have to be asked for it.
     pub async fn heartbeat(&self, tokens: Vec<Bytes>) -> Vec<Heartbeaten> {
-        join_all(tokens.into_iter().map(|token| self.extend(token))).await
+        let in_time = |token| async {
+            let extended = timeout(ANSWER_WITHIN, self.extend(token)).await;
+            extended.unwrap_or(Heartbeaten::TryAgain)
+        };
+        join_all(tokens.into_iter().map(in_time)).await
     }
 
     async fn extend(&self, token: Bytes) -> Heartbeaten {

@@ -21,7 +21,7 @@ pub mod settings;
 pub mod tasks;
 
 pub use api::{ApiError, Failure};
-pub use connect::{ConnectError, Nats, NatsOptions};
+pub use connect::{ANSWER_WITHIN, ConnectError, Nats, NatsOptions};
 pub use jobs::{Jobs, Stored};
 pub use names::Names;
 pub use requester::{Completions, Reply, Ticket};

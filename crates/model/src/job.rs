@@ -25,11 +25,15 @@ impl JobId {
     /// Checks a `request_id`.
     ///
     /// # Errors
-    /// A violation of `request_id` when it is not a UUID.
+    /// A violation of `request_id` when it is not a UUID, or the one that is all zeros: callers send that
+    /// where they have none.
     pub fn parse(text: &str) -> Result<Self, Violation> {
-        Uuid::from_str(text)
-            .map(Self)
-            .map_err(|_| Violation::new("request_id", "must be a UUID"))
+        match Uuid::from_str(text) {
+            Ok(id) if id.is_nil() => Err("must not be all zeros; leave it out to have one made"),
+            Ok(id) => Ok(Self(id)),
+            Err(_) => Err("must be a UUID"),
+        }
+        .map_err(|problem| Violation::new("request_id", problem))
     }
 
     /// The id of a job that somebody published to the stream without one: the same at every look.

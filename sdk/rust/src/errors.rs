@@ -152,6 +152,23 @@ impl Error {
         }))
     }
 
+    /// How a call to this server failed. What is told about a connection names it and the cause.
+    pub(crate) fn of_call(status: Status, server: &str) -> Self {
+        let lost = if never_connected(&status) {
+            Some("cannot be reached")
+        } else if is_broken(&status) {
+            Some("broke the connection")
+        } else {
+            None
+        };
+        let cause = causes(&status).last().map(ToString::to_string);
+        let mut error = Self::from(status);
+        if let Some((lost, cause)) = lost.zip(cause) {
+            error.0.message = format!("{server} {lost}: {cause}");
+        }
+        error
+    }
+
     /// A call that got no answer in time.
     pub(crate) fn unanswered(message: impl Into<String>) -> Self {
         let mut error = Self::local(Code::DeadlineExceeded, message);

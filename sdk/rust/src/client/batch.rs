@@ -45,12 +45,13 @@ impl Client {
     ) -> Result<raw::SubmitBatchResponse, Error> {
         let mut patience = Patience::new(self, Instant::now() + self.options().submit_deadline);
         loop {
+            let place = self.channels.place();
             let mut client = self.raw();
             let call = client.submit_batch(request.clone());
             let error = match timeout(self.options().call_timeout, call).await {
                 Ok(Ok(answer)) => return Ok(answer.into_inner()),
-                Ok(Err(status)) => status.into(),
-                Err(_) => Error::unanswered("the server did not answer the batch in time"),
+                Ok(Err(status)) => self.channels.error(place, status),
+                Err(_) => self.channels.unanswered(place),
             };
             patience.after(error).await?;
         }

@@ -53,8 +53,8 @@ impl Client {
         let place = self.channels.place();
         let error = match timeout(limit, call).await {
             Ok(Ok(answer)) => return Ok(answer.into_inner()),
-            Ok(Err(status)) => Error::from(status),
-            Err(_) => Error::unanswered("the server did not answer in time"),
+            Ok(Err(status)) => self.channels.error(place, status),
+            Err(_) => self.channels.unanswered(place),
         };
         if error.is_outage() {
             self.channels.turn_away(place);

@@ -1,6 +1,7 @@
 //! How a client reaches servers: lazily, one channel each, all settings of HTTP/2 in one place.
 
 use std::{
+    fmt::Display,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -157,15 +158,22 @@ fn metadata(pairs: &[(String, String)]) -> Result<MetadataMap, Error> {
 }
 
 fn endpoint(uri: &str) -> Result<Endpoint, Error> {
-    let bad = |cause| {
+    let bad = |cause: &dyn Display| {
+        let like = "write such as http://127.0.0.1:50051";
         Error::local(
             Code::InvalidArgument,
-            format!("failed to read the endpoint {uri}: {cause}"),
+            format!("failed to read the endpoint {uri:?}: {cause}; {like}"),
         )
     };
-    let endpoint = Endpoint::from_shared(uri.to_owned()).map_err(bad)?;
+    let endpoint = Endpoint::from_shared(uri.to_owned()).map_err(|_| bad(&"it is no URI"))?;
+    match endpoint.uri().scheme_str() {
+        Some("http") => {}
+        Some("https") if cfg!(feature = "tls") => {}
+        Some("https") => return Err(bad(&"this build has no TLS")),
+        Some(_) | None => return Err(bad(&"it does not begin with http://")),
+    }
     Ok(with_tls(endpoint)
-        .map_err(bad)?
+        .map_err(|cause| bad(&cause))?
         .tcp_nodelay(true)
         .connect_timeout(CONNECT_TIMEOUT)
         .initial_stream_window_size(STREAM_WINDOW)
@@ -186,6 +194,11 @@ fn with_tls(endpoint: Endpoint) -> Result<Endpoint, tonic::transport::Error> {
 #[cfg(not(feature = "tls"))]
 fn with_tls(endpoint: Endpoint) -> Result<Endpoint, tonic::transport::Error> {
     Ok(endpoint)
+}
+
+/// A server as people know it.
+pub(crate) fn server_name(endpoint: &Endpoint) -> String {
+    endpoint.uri().to_string().trim_end_matches('/').to_owned()
 }
 
 /// Connects to the server of this number, counted round, with a channel that nobody else uses.
@@ -238,6 +251,20 @@ impl Channels {
         let channel =
             self.made[number].get_or_init(|| self.options.endpoints[number].connect_lazy());
         InterceptedService::new(channel.clone(), Headers(self.options.metadata.clone()))
+    }
+
+    /// What became of a call to the server of this place.
+    pub(crate) fn error(&self, place: usize, status: Status) -> Error {
+        Error::of_call(status, &self.name(place))
+    }
+
+    /// A call to the server of this place that got no answer in time.
+    pub(crate) fn unanswered(&self, place: usize) -> Error {
+        Error::unanswered(format!("{} did not answer in time", self.name(place)))
+    }
+
+    fn name(&self, place: usize) -> String {
+        server_name(&self.options.endpoints[place % self.made.len()])
     }
 
     /// The server in use.

@@ -24,7 +24,7 @@ pub use queues::{Page, Queue, QueueConfig, QueueStats};
 pub use schedules::Schedule;
 pub use submit::{OnConflict, Submit};
 
-pub(crate) use connection::connect;
+pub(crate) use connection::{connect, server_name};
 pub(crate) use leases::lost_reason;
 pub(crate) use options::Options;
 

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
@@ -72,6 +73,7 @@ impl Client {
         let (answers, receiver) = mpsc::channel(ANSWERS);
         let pump = Pump {
             client: self.clone(),
+            place: self.channels.place(),
             offers: offers.fuse().boxed(),
             exhausted: false,
             next: 0,
@@ -88,6 +90,8 @@ impl Client {
 /// The stream's state, which outlives any one connection.
 struct Pump {
     client: Client,
+    /// The server that the stream goes to.
+    place: usize,
     offers: stream::BoxStream<'static, Offer>,
     exhausted: bool,
     next: u64,
@@ -158,17 +162,15 @@ impl Pump {
             return End::Done;
         }
         let (sender, requests) = mpsc::channel(2);
+        let channels = Arc::clone(&self.client.channels);
+        self.place = channels.place();
         let mut client = self.client.raw();
         let limit = self.client.options().call_timeout;
         let mut inbound =
             match timeout(limit, client.submit_stream(ReceiverStream::new(requests))).await {
                 Ok(Ok(response)) => response.into_inner(),
-                Ok(Err(status)) => return End::Broken(status.into()),
-                Err(_) => {
-                    return End::Broken(Error::unanswered(
-                        "the server did not open the stream in time",
-                    ));
-                }
+                Ok(Err(status)) => return End::Broken(channels.error(self.place, status)),
+                Err(_) => return End::Broken(channels.unanswered(self.place)),
             };
         let mut heard = Instant::now();
         loop {
@@ -278,7 +280,10 @@ impl Pump {
         let message = match message {
             Ok(Some(message)) => message,
             Ok(None) => return Err(End::Broken(ended())),
-            Err(status) => return Err(End::Broken(status.into())),
+            Err(status) => {
+                let error = self.client.channels.error(self.place, status);
+                return Err(End::Broken(error));
+            }
         };
         for result in message.results {
             self.result(result).await?;

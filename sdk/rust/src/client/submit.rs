@@ -12,6 +12,9 @@ use uuid::Uuid;
 use super::Client;
 use crate::{Error, SubmitOutcome, backoff::Backoff, raw, wire};
 
+/// What a try is given at least: one that ends sooner would tell nothing, and hide what the one before told.
+const SHORTEST_TRY: Duration = Duration::from_millis(50);
+
 /// A job to offer.
 ///
 /// ```
@@ -256,14 +259,14 @@ impl Client {
         offer: &Offer,
         deadline: Instant,
     ) -> Result<raw::SubmitResponse, Error> {
+        let place = self.channels.place();
         let mut client = self.raw();
         let left = deadline.saturating_duration_since(Instant::now());
         let limit = self.options().call_timeout.min(left);
         match timeout(limit, client.submit(offer.request().clone())).await {
-            Ok(answer) => Ok(answer?.into_inner()),
-            Err(_) => Err(Error::unanswered(
-                "the server did not answer the submit in time",
-            )),
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(self.channels.error(place, status)),
+            Err(_) => Err(self.channels.unanswered(place)),
         }
     }
 }
@@ -305,7 +308,7 @@ impl Patience {
             .backoff
             .next()
             .max(error.retry_after().unwrap_or_default());
-        if !error.is_outage() || Instant::now() + pause >= self.deadline {
+        if !error.is_outage() || Instant::now() + pause + SHORTEST_TRY >= self.deadline {
             return Err(error.with_doubt(self.doubt));
         }
         self.client.channels.turn_away(self.place);

@@ -76,7 +76,7 @@ impl Link {
 
     pub(crate) fn endpoint(&self) -> String {
         let endpoints = &self.options.endpoints;
-        endpoints[self.number % endpoints.len()].uri().to_string()
+        client::server_name(&endpoints[self.number % endpoints.len()])
     }
 
     /// When the driver has to look at the link, whatever happens on it.

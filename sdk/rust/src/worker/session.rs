@@ -331,7 +331,7 @@ impl Driver {
     /// The stream ended, or could not be opened. Unasked, whatever its status: reconnect. Only a refusal of what we
     /// ask for ends the worker.
     pub(super) fn on_end(&mut self, status: Option<Status>, now: Instant) {
-        let error = status.map(Error::from);
+        let error = status.map(|status| Error::of_call(status, &self.link.endpoint()));
         // The GoAway before it may not have arrived.
         if error
             .as_ref()

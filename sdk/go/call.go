@@ -1,0 +1,127 @@
+package keywork
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+)
+
+// method is a unary call of a generated client.
+type method[Request, Response any] func(context.Context, *Request, ...grpc.CallOption) (*Response, error)
+
+// call makes one unary call, within a time limit of its own. Nothing is repeated here: whether that is safe depends on
+// the call.
+func call[Request, Response any](
+	ctx context.Context, limit time.Duration, request *Request, do method[Request, Response],
+) (*Response, *Error) {
+	var header, trailer metadata.MD
+	var server peer.Peer
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	response, err := do(limited, request, grpc.Header(&header), grpc.Trailer(&trailer), grpc.Peer(&server))
+	if err == nil {
+		return response, nil
+	}
+	// The transport tells its peer only where it had one.
+	sent := server.Addr != nil
+	if ctx.Err() != nil {
+		return nil, ofContext(ctx, sent)
+	}
+	if limited.Err() != nil {
+		late := unanswered("the server did not answer in time")
+		late.nothingHappened = !sent
+		return nil, late
+	}
+	if wrong := unwritable(request); wrong != nil {
+		return nil, wrong
+	}
+	return nil, errorOf(err, answer{trailer: trailer, sent: sent, told: len(header)+len(trailer) > 0})
+}
+
+// unwritable says why a request could not even be written to the wire. The transport's own word for that, INTERNAL, is
+// also that of a connection that broke.
+func unwritable(request any) *Error {
+	message, is := request.(proto.Message)
+	if !is {
+		return nil
+	}
+	if _, err := proto.Marshal(message); err != nil {
+		return localError(codes.InvalidArgument, "failed to write the request: %v", err)
+	}
+	return nil
+}
+
+// once is a call with the client's time limit, and its error as callers see it.
+func once[Request, Response any](
+	ctx context.Context, c *Client, request *Request, do method[Request, Response],
+) (*Response, error) {
+	response, err := call(ctx, c.options.CallTimeout, request, do)
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+// untilAnswered repeats a call that is safe to repeat while servers are away.
+func untilAnswered[Response any](
+	ctx context.Context, c *Client, try func(limit time.Duration) (*Response, *Error),
+) (*Response, *Error) {
+	patience := newPatience(c)
+	for {
+		response, err := try(patience.limit())
+		if err == nil {
+			return response, nil
+		}
+		if err := patience.after(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// patience is how long a call that is safe to repeat is repeated.
+type patience struct {
+	client   *Client
+	deadline time.Time
+	backoff  backoff
+	// doubt: some try may have had an effect.
+	doubt bool
+}
+
+func newPatience(c *Client) *patience {
+	return &patience{client: c, deadline: time.Now().Add(c.options.SubmitDeadline)}
+}
+
+// limit is how long the next try may take.
+func (p *patience) limit() time.Duration {
+	return min(p.client.options.CallTimeout, time.Until(p.deadline))
+}
+
+// renew: something was answered, so count from here again.
+func (p *patience) renew() {
+	p.deadline = time.Now().Add(p.client.options.SubmitDeadline)
+	p.backoff.reset()
+}
+
+// after waits before the next try; it hands the error back where another try is no use or comes too late.
+func (p *patience) after(ctx context.Context, err *Error) *Error {
+	p.doubt = p.doubt || !err.nothingHappened
+	pause := max(p.backoff.next(), err.retryAfter)
+	if !err.isOutage() || ctx.Err() != nil || !time.Now().Add(pause).Before(p.deadline) {
+		return err.withDoubt(p.doubt)
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		ended := ofContext(ctx, p.doubt)
+		ended.message += "; the last try failed: " + err.Error()
+		return ended
+	}
+}

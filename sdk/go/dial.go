@@ -1,0 +1,45 @@
+package keywork
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/keepalive"
+)
+
+const (
+	// streamWindow is what a server may send ahead of our reading a stream.
+	streamWindow = 4 << 20
+	// connectionWindow bounds a connection. A small one, with many unread streams, stalls it.
+	connectionWindow = 16 << 20
+	// messageBytes is the largest message taken: a delivery of a thousand jobs with payloads is large.
+	messageBytes   = 256 << 20
+	connectTimeout = 5 * time.Second
+	pingEvery      = 10 * time.Second
+	pingTimeout    = 5 * time.Second
+)
+
+// dial makes a connection that connects when it is first used: all settings of the transport in one place.
+func dial(to endpoint, options *ClientOptions) (*grpc.ClientConn, error) {
+	settings := []grpc.DialOption{
+		grpc.WithTransportCredentials(to.credentials(options.TLS)),
+		grpc.WithUserAgent("keywork-go/" + Version),
+		grpc.WithInitialWindowSize(streamWindow),
+		grpc.WithInitialConnWindowSize(connectionWindow),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(messageBytes), grpc.MaxCallSendMsgSize(messageBytes),
+		),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: pingEvery, Timeout: pingTimeout, PermitWithoutStream: true,
+		}),
+		// Who calls waits between tries by itself.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: grpcbackoff.Config{
+				BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second,
+			},
+			MinConnectTimeout: connectTimeout,
+		}),
+	}
+	return grpc.NewClient(to.target, append(settings, options.DialOptions...)...)
+}

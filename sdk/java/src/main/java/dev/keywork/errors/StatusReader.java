@@ -1,0 +1,101 @@
+package dev.keywork.errors;
+
+import com.google.protobuf.Any;
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.rpc.BadRequest;
+import com.google.rpc.ErrorInfo;
+import com.google.rpc.RetryInfo;
+import io.grpc.Metadata;
+import io.grpc.Status;
+import io.grpc.protobuf.StatusProto;
+import java.net.ConnectException;
+import java.net.UnknownHostException;
+import java.time.Duration;
+
+/** Reads statuses of the wire; never decides what to do about them. */
+final class StatusReader {
+  private static final Metadata.Key<String> SIDE_EFFECTS =
+      Metadata.Key.of("side_effects", Metadata.ASCII_STRING_MARSHALLER);
+
+  private StatusReader() {}
+
+  static KeyworkException read(Throwable error) {
+    Status status = Status.fromThrowable(error);
+    Metadata found = Status.trailersFromThrowable(error);
+    Metadata trailers = found == null ? new Metadata() : found;
+    KeyworkException.Builder builder = KeyworkException.builder(status.getCode());
+    builder.description(status.getDescription()).cause(error);
+    boolean told = readDetails(status, trailers, builder);
+    builder.noSideEffects(nothingHappened(status, trailers));
+    builder.broken(!told && isBroken(status));
+    return builder.build();
+  }
+
+  /** True: it carries Keywork's own details, so a server made it. */
+  private static boolean readDetails(Status status, Metadata trailers, KeyworkException.Builder builder) {
+    boolean told = false;
+    try {
+      for (Any detail : StatusProto.fromStatusAndTrailers(status, trailers).getDetailsList()) {
+        told |= readDetail(detail, builder);
+      }
+    } catch (InvalidProtocolBufferException | IllegalArgumentException unreadable) {
+      // What a proxy put there is not ours: the code says enough.
+      return told;
+    }
+    return told;
+  }
+
+  private static boolean readDetail(Any detail, KeyworkException.Builder builder)
+      throws InvalidProtocolBufferException {
+    if (detail.is(ErrorInfo.class)) {
+      builder.reason(detail.unpack(ErrorInfo.class).getReason());
+      return true;
+    }
+    if (detail.is(BadRequest.class)) {
+      BadRequest bad = detail.unpack(BadRequest.class);
+      bad.getFieldViolationsList().forEach(field -> builder.violation(field.getField(), field.getDescription()));
+    }
+    if (detail.is(RetryInfo.class)) {
+      var delay = detail.unpack(RetryInfo.class).getRetryDelay();
+      builder.retryAfter(Duration.ofSeconds(delay.getSeconds(), delay.getNanos()));
+    }
+    return false;
+  }
+
+  /** The server's word where it gave one; otherwise what the code implies. */
+  private static boolean nothingHappened(Status status, Metadata trailers) {
+    String said = trailers.get(SIDE_EFFECTS);
+    if (said != null) {
+      return said.equals("none");
+    }
+    return neverConnected(status) || isRefusal(status.getCode());
+  }
+
+  /** Codes with which a server turns a request away before it acts on it. */
+  private static boolean isRefusal(Status.Code code) {
+    return switch (code) {
+      case INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, UNAUTHENTICATED, RESOURCE_EXHAUSTED,
+          FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED -> true;
+      default -> false;
+    };
+  }
+
+  private static boolean neverConnected(Status status) {
+    for (Throwable cause = status.getCause(); cause != null; cause = cause.getCause()) {
+      if (cause instanceof ConnectException || cause instanceof UnknownHostException) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** The connection broke under the call, or nobody answered in time: this side, or a proxy, made the status. */
+  private static boolean isBroken(Status status) {
+    return switch (status.getCode()) {
+      case UNAVAILABLE, UNKNOWN, CANCELLED, DEADLINE_EXCEEDED -> true;
+      // What a stream's reset by HTTP/2 becomes.
+      case INTERNAL -> status.getCause() != null || String.valueOf(status.getDescription()).contains("HTTP/2");
+      default -> false;
+    };
+  }
+}

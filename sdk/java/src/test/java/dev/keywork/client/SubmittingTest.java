@@ -1,0 +1,290 @@
+package dev.keywork.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.keywork.errors.KeyworkException;
+import dev.keywork.errors.Reasons;
+import dev.keywork.job.JobState;
+import dev.keywork.support.Errors;
+import dev.keywork.support.Log;
+import dev.keywork.testing.FakeServer;
+import dev.keywork.testing.SubmitFault;
+import io.grpc.Status;
+import java.net.ServerSocket;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** A submit ends with a typed outcome, and is tried again only where that is safe. */
+class SubmittingTest {
+  private FakeServer server;
+  private KeyworkClient client;
+
+  @BeforeEach
+  void start() {
+    server = FakeServer.start();
+    client = server.client();
+  }
+
+  @AfterEach
+  void stop() {
+    client.close();
+    server.close();
+  }
+
+  @Test
+  void aFreeKeyIsCreatedAndABusyOneNamesItsJob() {
+    SubmitOutcome.Created created =
+        assertInstanceOf(SubmitOutcome.Created.class, client.submit(Submit.of("q", "a", "v1")));
+    SubmitOutcome busy = client.submit(Submit.of("q", "a", "v2"));
+    assertInstanceOf(SubmitOutcome.AlreadyOutstanding.class, busy);
+    assertFalse(busy.isAccepted());
+    assertEquals(created.job().id(), busy.job().id());
+    assertEquals(JobState.QUEUED, busy.job().state());
+    assertEquals("v1", client.getJob("q", "a").orElseThrow().payload().asText());
+    assertTrue(client.getJob("q", "free").isEmpty());
+  }
+
+  @Test
+  void aBusyKeyIsAnErrorForWhoAsksForOne() {
+    client.submit(Submit.of("q", "a", ""));
+    Submit failing = Submit.builder("q", "a").onConflict(OnConflict.FAIL).build();
+    KeyworkException error = assertThrows(KeyworkException.class, () -> client.submit(failing));
+    assertEquals(Reasons.KEY_BUSY, error.reason());
+    assertEquals(Status.Code.ALREADY_EXISTS, error.code());
+    assertFalse(error.isRetryable());
+    assertTrue(error.hasNoSideEffects());
+  }
+
+  @Test
+  void whatIsNotServedYetSurfacesAsThat() {
+    Submit rerun = Submit.builder("q", "a").onConflict(OnConflict.RERUN).build();
+    assertEquals(
+        Status.Code.UNIMPLEMENTED, assertThrows(KeyworkException.class, () -> client.submit(rerun)).code());
+    KeyworkException error =
+        assertThrows(KeyworkException.class, () -> client.listSchedules(PageRequest.first()));
+    assertEquals(Status.Code.UNIMPLEMENTED, error.code());
+    try (JobWatch watch = client.watchJobs("q")) {
+      assertEquals(
+          Status.Code.UNIMPLEMENTED, assertThrows(KeyworkException.class, watch::hasNext).code());
+    }
+  }
+
+  @Test
+  void aRefusalNamesTheFieldAndIsNotRepeated() {
+    KeyworkException error =
+        assertThrows(KeyworkException.class, () -> client.submit(Submit.of("q", "k".repeat(513), "")));
+    assertEquals(Reasons.INVALID_FIELD, error.reason());
+    assertEquals("key", error.violations().get(0).field());
+    assertTrue(error.getMessage().contains("512"), error.getMessage());
+    assertEquals(1, server.seen().submits().size());
+  }
+
+  @Test
+  void anOutageIsTriedAgainWithTheSameRequestId() {
+    server.script(script -> script
+        .submitFault(new SubmitFault.Unavailable())
+        .submitFault(new SubmitFault.AnswerLost()));
+    SubmitOutcome outcome = client.submit(Submit.of("q", "a", ""));
+    assertInstanceOf(SubmitOutcome.Created.class, outcome, "its own earlier try is no duplicate");
+    List<String> tries = server.seen().submits();
+    assertEquals(3, tries.size());
+    assertEquals(1, new HashSet<>(tries).size(), tries.toString());
+    assertEquals(tries.get(0), outcome.job().id());
+  }
+
+  @Test
+  void aRequestIdOfTheCallersOwnFindsItsJobAgain() {
+    Submit submit = Submit.builder("q", "a").requestId(UUID.randomUUID()).build();
+    client.submit(submit);
+    assertInstanceOf(SubmitOutcome.Duplicate.class, client.submit(submit));
+  }
+
+  @Test
+  void afterTheDeadlineTheLastErrorIsToldWithTheDoubtOfAllTries() {
+    server.script(script -> {
+      script.submitFault(new SubmitFault.AnswerLost());
+      for (int tries = 0; tries < 100; tries++) {
+        script.submitFault(new SubmitFault.Unavailable());
+      }
+    });
+    try (KeyworkClient impatient =
+        KeyworkClient.builder().endpoint(server.endpoint()).submitDeadline(Duration.ofSeconds(1)).build()) {
+      KeyworkException error =
+          assertThrows(KeyworkException.class, () -> impatient.submit(Submit.of("q", "a", "")));
+      assertEquals(Reasons.NATS_UNAVAILABLE, error.reason());
+      assertTrue(error.isRetryable());
+      assertFalse(error.hasNoSideEffects(), "the first try may have counted");
+    }
+  }
+
+  @Test
+  void aServerThatWasNeverReachedHasDoneNothing() throws Exception {
+    int port;
+    try (ServerSocket free = new ServerSocket(0)) {
+      port = free.getLocalPort();
+    }
+    try (KeyworkClient lost = KeyworkClient.builder()
+        .endpoint("http://127.0.0.1:" + port)
+        .submitDeadline(Duration.ofMillis(700))
+        .build()) {
+      KeyworkException error =
+          assertThrows(KeyworkException.class, () -> lost.submit(Submit.of("q", "a", "")));
+      assertEquals(Status.Code.UNAVAILABLE, error.code());
+      assertTrue(error.hasNoSideEffects());
+    }
+  }
+
+  @Test
+  void anOutageOfOneServerTurnsToTheNext() {
+    try (FakeServer gone = FakeServer.start()) {
+      gone.close();
+      try (KeyworkClient both =
+          KeyworkClient.builder().endpoint(gone.endpoint()).endpoint(server.endpoint()).build()) {
+        assertTrue(both.submit(Submit.of("q", "a", "")).isAccepted());
+        assertTrue(both.getJob("q", "a").isPresent());
+      }
+    }
+  }
+
+  @Test
+  void aServerThatComesBackIsFoundWithoutWaitingForTheChannelsOwnBackoff() {
+    CompletableFuture<SubmitOutcome> early;
+    String endpoint = server.endpoint();
+    server.close();
+    try (KeyworkClient patient = KeyworkClient.connect(endpoint)) {
+      Log<String> failed = new Log<>();
+      early = patient.submitAsync(Submit.of("q", "a", ""));
+      early.whenComplete((outcome, error) -> failed.add(String.valueOf(error)));
+      assertTrue(failed.all().isEmpty());
+      server = FakeServer.builder().startAt(Integer.parseInt(endpoint.substring(endpoint.lastIndexOf(':') + 1)));
+      assertTrue(early.join().isAccepted());
+    }
+  }
+
+  @Test
+  void aCancelledFutureEndsTheTries() throws Exception {
+    server.script(script -> {
+      for (int tries = 0; tries < 100; tries++) {
+        script.submitFault(new SubmitFault.Unavailable());
+      }
+    });
+    CompletableFuture<SubmitOutcome> outcome = client.submitAsync(Submit.of("q", "a", ""));
+    server.until("a try", seen -> !seen.submits().isEmpty());
+    outcome.cancel(true);
+    server.script(script -> script.submitFault(new SubmitFault.Refused(Errors.of(Status.Code.UNKNOWN))));
+    assertTrue(outcome.isCancelled());
+    assertThrows(java.util.concurrent.CancellationException.class, outcome::get);
+  }
+
+  @Test
+  void aBatchGivesEachItemItsOwnVerdictInOrder() {
+    client.submit(Submit.of("q", "busy", ""));
+    List<SubmitResult> results = client.submitBatch(List.of(
+        Submit.of("q", "a", ""), Submit.of("q", "", ""), Submit.of("q", "busy", ""), Submit.of("q", "b", "")));
+    assertInstanceOf(SubmitOutcome.Created.class, results.get(0).outcome());
+    assertEquals("key", results.get(1).error().orElseThrow().violations().get(0).field());
+    assertThrows(KeyworkException.class, () -> results.get(1).outcome());
+    assertInstanceOf(SubmitOutcome.AlreadyOutstanding.class, results.get(2).outcome());
+    assertInstanceOf(SubmitOutcome.Created.class, results.get(3).outcome());
+  }
+
+  @Test
+  void manySubmitsAreAnsweredInTheirOrder() {
+    List<Submit> submits = new ArrayList<>();
+    for (int number = 0; number < 10_000; number++) {
+      submits.add(Submit.of("q", "key-" + number, "v"));
+    }
+    List<SubmitResult> results = client.submitMany(submits);
+    assertEquals(10_000, results.size());
+    for (int number = 0; number < results.size(); number++) {
+      assertEquals("key-" + number, results.get(number).outcome().job().key());
+    }
+  }
+
+  @Test
+  void nothingToSubmitIsAnsweredAtOnce() {
+    assertEquals(List.of(), client.submitMany(List.of()));
+    assertEquals(List.of(), client.submitBatch(List.of()));
+    try (SubmitStream stream = client.submitStream()) {
+      assertEquals(List.of(), server.seen().submits());
+    }
+  }
+
+  @Test
+  void aBrokenStreamIsMendedAndNothingIsSubmittedTwice() {
+    server.script(script -> script.submitFault(new SubmitFault.Broken()));
+    List<Submit> submits = new ArrayList<>();
+    for (int number = 0; number < 1_000; number++) {
+      submits.add(Submit.of("q", "key-" + number, ""));
+    }
+    List<SubmitResult> results = client.submitMany(submits);
+    assertTrue(results.stream().allMatch(result -> result.outcome() instanceof SubmitOutcome.Created));
+    assertEquals(1_000, new HashSet<>(server.seen().submits()).size());
+    assertTrue(server.seen().submits().size() > 1_000, "some were sent again");
+  }
+
+  @Test
+  void anItemsOutageIsTriedAgainAndARefusalIsNot() {
+    server.script(script -> script
+        .submitFault(new SubmitFault.AnswerLost())
+        .submitFault(new SubmitFault.Refused(Errors.of(Status.Code.RESOURCE_EXHAUSTED, Reasons.QUEUE_FULL))));
+    List<SubmitResult> results = client.submitMany(List.of(Submit.of("q", "a", ""), Submit.of("q", "b", "")));
+    assertInstanceOf(SubmitOutcome.Created.class, results.get(0).outcome());
+    assertEquals(Reasons.QUEUE_FULL, results.get(1).error().orElseThrow().reason());
+    assertEquals(3, server.seen().submits().size());
+  }
+
+  @Test
+  void aStreamThatReachesNobodyGivesUpAfterTheDeadline() {
+    server.close();
+    try (KeyworkClient impatient =
+        KeyworkClient.builder().endpoint(server.endpoint()).submitDeadline(Duration.ofMillis(500)).build()) {
+      List<SubmitResult> results =
+          impatient.submitMany(List.of(Submit.of("q", "a", ""), Submit.of("q", "b", "")));
+      for (SubmitResult result : results) {
+        assertEquals(Status.Code.UNAVAILABLE, result.error().orElseThrow().code());
+      }
+    }
+  }
+
+  @Test
+  void interceptorsWrapEverySubmit() throws ExecutionException, InterruptedException {
+    Log<String> log = new Log<>();
+    try (KeyworkClient wrapped = KeyworkClient.builder()
+        .endpoint(server.endpoint())
+        .interceptor((submit, next) -> next.apply(submit.toBuilder().attribute("by", "outer").build())
+            .whenComplete((outcome, error) -> log.add(submit.key())))
+        .interceptor((submit, next) -> {
+          assertEquals("outer", submit.attributes().get("by"));
+          return next.apply(submit);
+        })
+        .build()) {
+      wrapped.submit(Submit.of("q", "one", ""));
+      wrapped.submitBatch(List.of(Submit.of("q", "two", "")));
+      wrapped.submitMany(List.of(Submit.of("q", "three", "")));
+      log.until("all answers", all -> all.equals(List.of("one", "two", "three")));
+      assertEquals("outer", wrapped.getJob("q", "three").orElseThrow().attributes().get("by"));
+    }
+  }
+
+  @Test
+  void anEndpointThatIsNoneIsRefused() {
+    for (String endpoint : List.of("127.0.0.1:50051", "ftp://host:1", "http://", "::")) {
+      KeyworkException error =
+          assertThrows(KeyworkException.class, () -> KeyworkClient.connect(endpoint), endpoint);
+      assertEquals(Status.Code.INVALID_ARGUMENT, error.code());
+    }
+  }
+}

@@ -1,0 +1,36 @@
+"""Stops cleanly: the first signal drains, the second gives everything back and exits non-zero."""
+
+import asyncio
+import os
+import sys
+
+from keywork import Client, Context, Job, Worker, WorkerError
+
+SERVER = os.environ.get("KEYWORK_SERVER", "http://127.0.0.1:50051")
+
+
+async def handler(context: Context, job: Job) -> None:
+    print(f"started {job.key}", flush=True)
+    await asyncio.sleep(10)
+
+
+async def main() -> int:
+    async with Client(SERVER) as client:
+        worker = Worker(
+            client,
+            ["sync"],
+            handler,
+            concurrency=8,
+            # Less than what the orchestrator waits before it kills.
+            shutdown_grace=25,
+            on_event=lambda event: print(event, flush=True),
+        )
+        try:
+            await worker.run()
+        except WorkerError as error:
+            print(error, file=sys.stderr)
+            return 1
+    return 0
+
+
+sys.exit(asyncio.run(main()))

@@ -1,0 +1,164 @@
+"""Where handlers run: on the caller's event loop, or on threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+from keywork import handlers, outcomes
+from keywork._worker.pool import Pool
+from keywork._worker.shared import Finished, Shared, log
+from keywork._worker.stop import Order
+from keywork.outcomes import Outcome, Release
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from keywork._worker.leases import Held
+    from keywork.context import Context
+    from keywork.job import Job
+    from keywork.tracing import Tracing
+
+
+class LoopRunner:
+    """Runs handlers as tasks of an event loop; those that are plain functions in a pool of threads."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        loop: asyncio.AbstractEventLoop,
+        handler: Any,
+        interceptors: list[Any],
+        tracing: Tracing | None,
+    ) -> None:
+        self._shared = shared
+        self._loop = loop
+        self._tracing = tracing
+        self._cancellable = handlers.is_async(handler)
+        self._pool = None if self._cancellable else Pool(shared.concurrency)
+        self._handler = handler
+        self._interceptors = interceptors
+        #: The loop keeps only weak references to tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, leases: list[Held]) -> None:
+        """Called by the worker's thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._start, leases)
+        except RuntimeError:  # The loop is closed: whoever ran it has gone.
+            for held in leases:
+                self._shared.inbox.put(Finished(held, Release()))
+            self._shared.give(Order.RELEASE_ALL)
+
+    def cancel(self, leases: list[Held]) -> None:
+        """Called by the worker's thread. A plain function cannot be cancelled but by its context."""
+        if self._cancellable and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._cancel, leases)
+
+    def close(self) -> None:
+        """Nothing more will be started."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def _start(self, leases: list[Held]) -> None:
+        for held in leases:
+            task = self._loop.create_task(self._run(held), name=f"keywork {held.job.queue}/{held.job.key}")
+            held.handle = task
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _cancel(self, leases: list[Held]) -> None:
+        for held in leases:
+            if isinstance(held.handle, asyncio.Task):
+                held.handle.cancel()
+
+    async def _run(self, held: Held) -> None:
+        outcome: Outcome = Release()
+        try:
+            outcome = outcomes.of_result(await self._call(held))
+        except asyncio.CancelledError as error:
+            # Cancelled from elsewhere, as when the loop ends: the job goes back.
+            outcome = outcomes.of_error(error) if held.context.cancelled or not _is_cancelled() else Release()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the job's.
+            outcome = outcomes.of_error(error)
+        finally:
+            self._report(held, outcome)
+
+    async def _call(self, held: Held) -> object:
+        if held.context.cancelled:
+            return Release()
+        handler = self._handler if self._cancellable else self._in_thread(held)
+        call = handlers.chain(self._interceptors, handler)
+        if self._tracing is None:
+            return await call(held.context, held.job)
+        with self._tracing.handling(held.job):
+            return await call(held.context, held.job)
+
+    def _in_thread(self, held: Held) -> Any:
+        async def call(context: Context, job: Job) -> object:
+            assert self._pool is not None
+            variables = contextvars.copy_context()
+            held.thread = self._pool.submit(variables.run, _plain, self._handler, context, job)
+            return await asyncio.wrap_future(held.thread)
+
+        return call
+
+    def _report(self, held: Held, outcome: Outcome) -> None:
+        """Says that the handler is over, and not before its thread is."""
+        thread: Future[Any] | None = held.thread
+        if thread is None or thread.done():
+            self._shared.inbox.put(Finished(held, outcome))
+        else:
+            thread.add_done_callback(lambda _: self._shared.inbox.put(Finished(held, outcome)))
+
+
+class ThreadRunner:
+    """Runs handlers that are plain functions on threads."""
+
+    def __init__(self, shared: Shared, handler: Any, interceptors: list[Any], tracing: Tracing | None) -> None:
+        self._shared = shared
+        self._call = handlers.chain(interceptors, handler)
+        self._tracing = tracing
+        self._pool = Pool(shared.concurrency)
+
+    def start(self, leases: list[Held]) -> None:
+        """Called by the worker's thread."""
+        for held in leases:
+            self._pool.submit(self._run, held)
+
+    def cancel(self, leases: list[Held]) -> None:
+        """Their contexts tell them; a thread cannot be told otherwise."""
+
+    def close(self) -> None:
+        """Nothing more will be started."""
+        self._pool.close()
+
+    def _run(self, held: Held) -> None:
+        outcome: Outcome = Release()
+        try:
+            if not held.context.cancelled:
+                outcome = self._outcome(held)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the job's; also a SystemExit.
+            outcome = outcomes.of_error(error)
+            if not isinstance(error, Exception):
+                log.warning("a handler ended with %r", error)
+        finally:
+            self._shared.inbox.put(Finished(held, outcome))
+
+    def _outcome(self, held: Held) -> Outcome:
+        if self._tracing is None:
+            return handlers.ended(self._call(held.context, held.job))
+        with self._tracing.handling(held.job):
+            return handlers.ended(self._call(held.context, held.job))
+
+
+def _plain(handler: Any, context: Context, job: Job) -> Outcome:
+    return handlers.ended(handler(context, job))
+
+
+def _is_cancelled() -> bool:
+    """Somebody has cancelled the task that this runs in; before Python 3.11 that cannot be known."""
+    task = asyncio.current_task()
+    cancelling = getattr(task, "cancelling", None)
+    return cancelling is not None and cancelling() > 0

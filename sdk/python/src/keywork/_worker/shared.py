@@ -1,0 +1,99 @@
+"""What a worker's owner, its loop and its handlers share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Protocol
+
+from keywork import events
+from keywork._worker.stop import Order
+
+if TYPE_CHECKING:
+    from keywork._connection import Options
+    from keywork._worker.leases import Held
+    from keywork.leases import SettledOutcome
+    from keywork.outcomes import Outcome
+
+log = logging.getLogger("keywork")
+
+MOST_HANDLERS = 100_000
+
+
+class Finished:
+    """A handler has ended."""
+
+    __slots__ = ("held", "outcome")
+
+    def __init__(self, held: Held, outcome: Outcome) -> None:
+        self.held = held
+        self.outcome = outcome
+
+
+class Runner(Protocol):
+    """Where handlers run. Each that was started is reported as `Finished`, once, when it is really over."""
+
+    def start(self, leases: list[Held]) -> None:
+        """Runs the handlers of these."""
+
+    def cancel(self, leases: list[Held]) -> None:
+        """Their contexts were cancelled."""
+
+    def close(self) -> None:
+        """Nothing more will be started."""
+
+
+@dataclass
+class Shared:
+    """One worker."""
+
+    options: Options
+    #: Weights, by queue.
+    queues: dict[str, int]
+    concurrency: int
+    shutdown_grace: float
+    cancel_grace: float
+    worker_id: str
+    on_event: Callable[[events.Event], object] | None
+    counts: events.Counts = field(default_factory=events.Counts)
+    healthy: bool = False
+    #: Its put may be called from any thread, also within a signal handler.
+    inbox: SimpleQueue[Any] = field(default_factory=SimpleQueue)
+    order: Order = Order.WORK
+    started: bool = False
+
+    def give(self, order: Order) -> None:
+        """Gives an order, unless a stronger one was given."""
+        if order > self.order:
+            self.order = order
+            self.inbox.put(order)
+
+    def signalled(self) -> None:
+        """SIGTERM or SIGINT came: the first drains, the second releases everything."""
+        self.give(Order.DRAIN if self.order is Order.WORK else Order.RELEASE_ALL)
+
+    def tell(self, event: events.Event) -> None:
+        """Tells the owner. What a callback does wrong must not end the worker."""
+        if self.on_event is None:
+            return
+        try:
+            self.on_event(event)
+        except Exception:
+            log.exception("on_event failed at %r", event)
+
+    def tell_settled(self, held: Held, outcome: SettledOutcome) -> None:
+        """Tells the owner of what happens with every job: nothing is made where nobody listens."""
+        if self.on_event is not None:
+            job = held.job
+            self.tell(events.Settled(job.queue, job.key, job.id, job.fencing_number, outcome))
+
+
+def weights(queues: Sequence[str] | Mapping[str, int] | str) -> dict[str, int]:
+    """The queues of a worker with their weights."""
+    if isinstance(queues, str):
+        return {queues: 1}
+    if isinstance(queues, Mapping):
+        return dict(queues)
+    return dict.fromkeys(queues, 1)

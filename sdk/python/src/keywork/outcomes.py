@@ -1,0 +1,153 @@
+"""What a handler's end means for its job.
+
+A handler that returns completes its job; any error means: try again after the job's backoff. `Retry`, `Fail`,
+`Release` and `Rerun` say more. They may be raised or returned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from keywork import _wire
+from keywork.v1 import work_queue_pb2 as pb
+
+if TYPE_CHECKING:
+    from keywork._wire import Seconds
+
+#: Longest error text that is sent; servers keep no more.
+ERROR_BYTES = 2_048
+
+
+class Outcome(Exception):  # noqa: N818 - it is raised like an error, and is none.
+    """How a handler's run ended: one of the classes below."""
+
+    #: The outcome's name in the contract.
+    name = ""
+
+    def _fields(self) -> tuple[Any, ...]:
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._fields()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._fields()))})"
+
+    __str__ = __repr__
+
+
+class Complete(Outcome):
+    """The job is done; its key is free."""
+
+    name = "complete"
+
+
+class Retry(Outcome):
+    """Try again after a delay; without one, after the job's backoff."""
+
+    name = "retry"
+
+    def __init__(self, delay: Seconds | None = None, error: object = "") -> None:
+        super().__init__(delay, error)
+        #: The wait in seconds; None: the job's backoff.
+        self.delay = None if delay is None else _wire.seconds(delay)
+        #: What went wrong.
+        self.error = cut(str(error))
+        #: False: the handler did not choose this, it failed with an ordinary error.
+        self.chosen = True
+
+    def _fields(self) -> tuple[Any, ...]:
+        return (self.delay, self.error)
+
+
+class Fail(Outcome):
+    """Make the job a dead letter now: trying again would not help."""
+
+    name = "fail"
+
+    def __init__(self, reason: object = "") -> None:
+        super().__init__(reason)
+        #: Why.
+        self.reason = cut(str(reason))
+
+    def _fields(self) -> tuple[Any, ...]:
+        return (self.reason,)
+
+
+class Release(Outcome):
+    """Give the job back at once; costs no attempt."""
+
+    name = "release"
+
+
+class Rerun(Outcome):
+    """The job is done, and its key is to run again."""
+
+    name = "rerun"
+
+    def __init__(self, delay: Seconds = 0.0, payload: bytes | str | None = None) -> None:
+        super().__init__(delay, payload)
+        #: The wait before it, in seconds.
+        self.delay = _wire.seconds(delay)
+        #: The payload of the next job; None: the same.
+        self.payload = payload.encode() if isinstance(payload, str) else payload
+
+    def _fields(self) -> tuple[Any, ...]:
+        return (self.delay, self.payload)
+
+
+def of_error(error: BaseException) -> Outcome:
+    """What a handler's error means."""
+    if isinstance(error, Outcome):
+        return error
+    retry = Retry(error=_with_causes(error))
+    retry.chosen = False
+    return retry
+
+
+def of_result(result: object) -> Outcome:
+    """What a handler's result means. Anything but an outcome is ignored, as a test's return value is."""
+    if isinstance(result, Outcome):
+        return result
+    if isinstance(result, type) and issubclass(result, Outcome):
+        return result()
+    return Complete()
+
+
+def _with_causes(error: BaseException) -> str:
+    texts, seen = [], set[int]()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        texts.append(f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__)
+        cause = cause.__cause__
+    return ": caused by ".join(texts)
+
+
+def cut(text: str) -> str:
+    """The text, as much of it as servers keep."""
+    encoded = text.encode(errors="replace")
+    return text if len(encoded) <= ERROR_BYTES else encoded[:ERROR_BYTES].decode(errors="ignore")
+
+
+def outcome_to_wire(token: bytes, outcome: Outcome) -> pb.Settlement:
+    """One settlement for the wire."""
+    settlement = pb.Settlement(lease_token=token)
+    if isinstance(outcome, Retry):
+        settlement.retry.error = outcome.error
+        if outcome.delay is not None:
+            settlement.retry.delay.CopyFrom(_wire.to_duration(outcome.delay))
+    elif isinstance(outcome, Fail):
+        settlement.fail.error = outcome.reason
+    elif isinstance(outcome, Release):
+        settlement.release.SetInParent()
+    elif isinstance(outcome, Rerun):
+        settlement.rerun.delay.CopyFrom(_wire.to_duration(outcome.delay))
+        if outcome.payload is not None:
+            settlement.rerun.payload = outcome.payload
+    else:
+        settlement.complete.SetInParent()
+    return settlement

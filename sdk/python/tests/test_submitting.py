@@ -1,0 +1,318 @@
+"""Submitting is safe to retry, and each answer says what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from support import Scene
+
+from keywork import (
+    AlreadyExistsError,
+    Backoff,
+    CallError,
+    Client,
+    InvalidArgumentError,
+    NotFoundError,
+    OnConflict,
+    ResourceExhaustedError,
+    StatusCode,
+    Submit,
+    SubmitNext,
+    SubmitOutcome,
+    Submitted,
+    UnavailableError,
+    UnimplementedError,
+    raw,
+    reasons,
+)
+from keywork.job import JobState
+from keywork.testing import FakeServer, Status, SubmitFault
+
+
+async def test_a_busy_key_is_an_outcome_that_names_its_job(scene: Scene) -> None:
+    created = await scene.client.submit("q", "a", "v1")
+    assert created.outcome is SubmitOutcome.CREATED
+    busy = await scene.client.submit("q", "a", "v2")
+    assert busy.outcome is SubmitOutcome.ALREADY_OUTSTANDING
+    assert (busy.job.id, busy.job.state, busy.accepted) == (created.job.id, JobState.QUEUED, False)
+    found = await scene.client.get_job("q", "a")
+    assert found is not None
+    assert found.payload == b"v1"
+    assert await scene.client.get_job("q", "nothing") is None
+
+
+async def test_a_submit_whose_answer_is_lost_is_tried_again_with_the_same_id(scene: Scene) -> None:
+    with scene.server.script() as script:
+        script.submit_faults.extend([SubmitFault.UNAVAILABLE, SubmitFault.ANSWER_LOST])
+    submitted = await scene.client.submit("q", "a")
+    assert submitted.outcome is SubmitOutcome.CREATED, "it is this call's own job"
+    submits = scene.server.seen().submits
+    assert len(submits) == 3
+    assert len(set(submits)) == 1
+
+
+async def test_the_callers_request_id_is_kept_and_found_again(scene: Scene) -> None:
+    request_id = uuid.uuid4()
+    created = await scene.client.submit("q", "a", request_id=request_id)
+    assert created.job.id == str(request_id)
+    again = await scene.client.submit("q", "a", request_id=str(request_id))
+    assert (again.outcome, again.job.id) == (SubmitOutcome.DUPLICATE, str(request_id))
+
+
+async def test_a_made_id_is_a_uuid_of_version_7(scene: Scene) -> None:
+    created = await scene.client.submit("q", "a")
+    assert uuid.UUID(created.job.id).version == 7
+
+
+async def test_a_submit_gives_up_at_its_deadline_and_says_that_it_may_have_counted(server: FakeServer) -> None:
+    with server.script() as script:
+        script.submit_faults.append(SubmitFault.ANSWER_LOST)
+        script.submit_faults.extend([SubmitFault.UNAVAILABLE] * 50)
+    async with server.client(submit_deadline=0.4) as client:
+        with pytest.raises(UnavailableError) as caught:
+            await client.submit("q", "a")
+    assert caught.value.reason in (reasons.NATS_UNAVAILABLE, reasons.NATS_NO_ANSWER)
+    assert caught.value.is_retryable()
+    assert not caught.value.has_no_side_effects(), "the first try may have stored it"
+
+
+async def test_an_outage_of_one_server_turns_to_the_next(server: FakeServer) -> None:
+    async with Client("http://127.0.0.1:1", server.endpoint) as client:
+        assert (await client.submit("q", "a")).outcome is SubmitOutcome.CREATED
+
+
+async def test_calls_that_are_not_repeated_turn_to_the_next_server_too(server: FakeServer) -> None:
+    async with Client("http://127.0.0.1:1", server.endpoint) as client:
+        with pytest.raises(UnavailableError):
+            await client.get_job("q", "a")
+        assert await client.get_job("q", "a") is None
+
+
+async def test_a_refusal_names_the_field_and_is_not_retried(scene: Scene) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        await scene.client.submit("q", "k" * 513)
+    error = caught.value
+    assert (error.code, error.reason) == (StatusCode.INVALID_ARGUMENT, reasons.INVALID_FIELD)
+    assert error.violations[0].field == "key"
+    assert not error.is_retryable()
+    assert error.has_no_side_effects()
+    assert len(scene.server.seen().submits) == 1
+
+
+async def test_on_conflict_fail_makes_a_busy_key_an_error(scene: Scene) -> None:
+    await scene.submit("a")
+    with pytest.raises(AlreadyExistsError) as caught:
+        await scene.client.submit("q", "a", on_conflict=OnConflict.FAIL)
+    assert caught.value.reason == reasons.KEY_BUSY
+    assert caught.value.has_no_side_effects()
+
+
+async def test_no_server_at_all_is_retryable_and_without_effect() -> None:
+    async with Client("http://127.0.0.1:1", submit_deadline=0.2) as client:
+        with pytest.raises(UnavailableError) as caught:
+            await client.submit("q", "a")
+    assert caught.value.is_retryable()
+    assert caught.value.has_no_side_effects()
+
+
+async def test_a_server_that_does_not_answer_is_unanswered() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        async with Client(f"http://127.0.0.1:{mute.getsockname()[1]}", call_timeout=0.3) as client:
+            with pytest.raises(CallError) as caught:
+                await client.get_job("q", "a")
+    assert caught.value.is_retryable()
+    assert not caught.value.has_no_side_effects()
+
+
+async def test_many_submits_are_answered_in_their_order_and_a_bad_one_spoils_no_other(scene: Scene) -> None:
+    await scene.submit("busy")
+    results = await scene.client.submit_many(Submit("q", key) for key in ["a", "busy", "", "b"])
+    assert _outcome(results[0]) is SubmitOutcome.CREATED
+    assert _outcome(results[1]) is SubmitOutcome.ALREADY_OUTSTANDING
+    assert isinstance(results[2], CallError)
+    assert results[2].violations[0].field == "key"
+    assert isinstance(results[3], Submitted)
+    assert results[3].job.key == "b"
+
+
+async def test_nothing_to_submit_is_answered_at_once(scene: Scene) -> None:
+    assert await scene.client.submit_many([]) == []
+    assert await scene.client.submit_batch([]) == []
+
+
+async def test_a_broken_submit_stream_is_mended_with_the_same_ids(scene: Scene) -> None:
+    with scene.server.script() as script:
+        script.submit_faults.extend([SubmitFault.BROKEN, SubmitFault.UNAVAILABLE, SubmitFault.BROKEN])
+    results = await scene.client.submit_many(Submit("q", f"key-{number}") for number in range(1_000))
+    assert [_key(result) for result in results] == [f"key-{number}" for number in range(1_000)]
+    assert all(_outcome(result) is SubmitOutcome.CREATED for result in results)
+    assert len(set(scene.server.seen().submits)) == 1_000, "each was offered again under its own id"
+
+
+async def test_a_stream_of_submits_is_answered_as_it_goes(scene: Scene) -> None:
+    async def endless() -> AsyncIterator[Submit]:
+        number = 0
+        while True:
+            yield Submit("q", f"key-{number}")
+            number += 1
+
+    seen = 0
+    answers = scene.client.submit_stream(endless())
+    async for _, result in answers:
+        assert _outcome(result) is SubmitOutcome.CREATED
+        seen += 1
+        if seen == 5_000:
+            break
+    await answers.aclose()
+
+
+async def test_an_error_of_the_source_is_raised(scene: Scene) -> None:
+    async def broken() -> AsyncIterator[Submit]:
+        yield Submit("q", "a")
+        raise KeyError("source")
+
+    with pytest.raises(KeyError):
+        await scene.client.submit_many(broken())
+
+
+async def test_a_stream_that_is_refused_fails_every_submit() -> None:
+    async with Client("http://127.0.0.1:1", submit_deadline=0.3) as client:
+        results = await client.submit_many([Submit("q", "a"), Submit("q", "b")])
+    for result in results:
+        assert isinstance(result, CallError)
+        assert result.is_retryable()
+
+
+async def test_a_batch_gives_one_verdict_each(scene: Scene) -> None:
+    request_id = uuid.uuid4()
+    results = await scene.client.submit_batch(
+        [
+            Submit("q", "a", request_id=request_id),
+            Submit("q", "a"),
+            Submit("q", ""),
+            Submit("q", "a", request_id=request_id),
+        ]
+    )
+    assert _outcome(results[0]) is SubmitOutcome.CREATED
+    assert _outcome(results[1]) is SubmitOutcome.ALREADY_OUTSTANDING
+    assert isinstance(results[2], InvalidArgumentError)
+    assert _outcome(results[3]) is SubmitOutcome.DUPLICATE
+
+
+async def test_a_queue_that_is_full_is_told_and_left_to_the_caller(scene: Scene) -> None:
+    full = Status(StatusCode.RESOURCE_EXHAUSTED, "at its limit", reasons.QUEUE_FULL, retry_after=2)
+    with scene.server.script() as script:
+        script.submit_faults.append(full)
+    with pytest.raises(ResourceExhaustedError) as caught:
+        await scene.client.submit("q", "a")
+    assert (caught.value.reason, caught.value.retry_after) == (reasons.QUEUE_FULL, 2)
+    assert caught.value.is_retryable()
+    assert caught.value.has_no_side_effects()
+    assert len(scene.server.seen().submits) == 1
+
+
+async def test_a_delayed_job_holds_its_key_and_starts_later(scene: Scene) -> None:
+    await scene.client.submit("q", "a", delay=timedelta(milliseconds=300))
+    assert not (await scene.client.submit("q", "a")).accepted
+    scene.open_gate()
+    async with scene.worker():
+        await scene.server.until("completion", lambda seen: seen.settled("complete") == ["a"])
+
+
+async def test_every_option_of_a_submit_arrives(scene: Scene) -> None:
+    expires = datetime(2099, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+    submitted = await scene.client.submit(
+        "q",
+        "a",
+        "text",
+        content_type="text/plain",
+        attributes={"one": "1"},
+        start_at=datetime.now(timezone.utc) - timedelta(seconds=1),
+        expires_at=expires,
+        max_attempts=3,
+        backoff=Backoff(1, timedelta(minutes=1)),
+    )
+    assert submitted.job.content_type == "text/plain"
+    assert submitted.job.attributes == {"one": "1"}
+    assert submitted.job.max_attempts == 3
+    with pytest.raises(ValueError, match="not both"):
+        await scene.client.submit("q", "a", delay=1, start_at=expires)
+
+
+async def test_interceptors_wrap_every_submit_from_the_outermost_inwards(scene: Scene) -> None:
+    seen: list[str] = []
+
+    async def outer(submit: Submit, following: SubmitNext) -> Submitted:
+        seen.append(f"outer {submit.key}")
+        submitted = await following(submit)
+        seen.append(f"outer {submitted.outcome.name}")
+        return submitted
+
+    async def inner(submit: Submit, following: SubmitNext) -> Submitted:
+        seen.append("inner")
+        return await following(submit)
+
+    async with scene.server.client(interceptors=[outer, inner]) as client:
+        await client.submit("q", "a")
+    assert seen == ["outer a", "inner", "outer CREATED"]
+
+
+async def test_headers_are_sent_and_raw_calls_reach_everything(scene: Scene) -> None:
+    async with scene.server.client(metadata={"Authorization": "Bearer x"}) as client:
+        assert client.metadata == (("authorization", "Bearer x"),)
+        await client.submit("q", "a")
+        async with client.channel() as channel:
+            stub = raw.WorkQueueStub(channel)
+            answer = await stub.GetJob(raw.GetJobRequest(queue="q", key="a"), metadata=client.metadata)
+        assert answer.job.key == "a"
+
+
+async def test_what_is_not_served_yet_says_so(scene: Scene) -> None:
+    with pytest.raises(UnimplementedError) as caught:
+        await scene.client.cancel_job("q", "a")
+    assert caught.value.reason == reasons.NOT_SERVED_YET
+    with pytest.raises(UnimplementedError):
+        await scene.client.list_jobs("q")
+    with pytest.raises(UnimplementedError):
+        async for _ in scene.client.watch_jobs("q"):
+            pass
+
+
+async def test_a_cancelled_call_is_cancelled(scene: Scene) -> None:
+    pulling = asyncio.ensure_future(scene.client.pull("q", wait=20))
+    await asyncio.sleep(0)
+    pulling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await pulling
+
+
+async def test_an_unknown_queue_is_not_found(scene: Scene) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        await scene.client.get_queue("nothing")
+    assert caught.value.reason == reasons.QUEUE_NOT_FOUND
+
+
+def test_an_endpoint_must_be_a_uri() -> None:
+    for endpoint in ["127.0.0.1:50051", "ftp://host:1", "http://", "http://host:1/path"]:
+        with pytest.raises(ValueError, match="failed to read the endpoint"):
+            Client(endpoint)
+
+
+def test_a_client_outlives_the_loop_that_first_used_it(server: FakeServer) -> None:
+    client = server.client()
+    for key in ["a", "b"]:
+        assert asyncio.run(client.submit("q", key)).accepted
+    asyncio.run(client.aclose())
+
+
+def _outcome(result: Submitted | CallError) -> SubmitOutcome | CallError:
+    return result.outcome if isinstance(result, Submitted) else result
+
+
+def _key(result: Submitted | CallError) -> str | CallError:
+    return result.job.key if isinstance(result, Submitted) else result

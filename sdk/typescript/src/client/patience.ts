@@ -1,0 +1,46 @@
+/** How long, and how often, a call that is safe to repeat is repeated. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Backoff } from "../backoff.js";
+import type { KeyworkError } from "../errors.js";
+
+export class Patience {
+  readonly #backoff = new Backoff();
+  #deadline: number;
+  /** Some try may have had an effect. */
+  #doubt = false;
+
+  constructor(
+    private readonly patienceMs: number,
+    private readonly signal: AbortSignal | undefined,
+  ) {
+    this.#deadline = performance.now() + patienceMs;
+  }
+
+  /** How much of it is left. */
+  leftMs(): number {
+    return this.#deadline - performance.now();
+  }
+
+  /** Something was answered: count from here again. */
+  renew(): void {
+    this.#deadline = performance.now() + this.patienceMs;
+    this.#backoff.reset();
+  }
+
+  /** Waits before the next try; throws the error where another try is no use or comes too late. */
+  async after(error: KeyworkError): Promise<void> {
+    this.#doubt ||= !error.hasNoSideEffects();
+    const pause = Math.max(this.#backoff.next(), error.retryAfterMs ?? 0);
+    if (!error.isOutage() || pause >= this.leftMs()) throw error.withDoubt(this.#doubt);
+    await this.pause(pause);
+  }
+
+  private async pause(ms: number): Promise<void> {
+    try {
+      await sleep(ms, undefined, this.signal && { signal: this.signal });
+    } catch (thrown) {
+      this.signal?.throwIfAborted();
+      throw thrown;
+    }
+  }
+}

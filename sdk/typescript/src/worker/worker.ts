@@ -1,0 +1,213 @@
+/**
+ * Running jobs: one session with a server, a handler for each job, and the fences around them.
+ *
+ * A worker keeps its leases alive from a thread of its own, cancels a handler before its lease can have been given to
+ * somebody else, reconnects by itself, and stops without losing an attempt. It never settles what a handler returned
+ * after its lease was lost.
+ */
+import { randomUUID } from "node:crypto";
+import { Worker as Thread } from "node:worker_threads";
+import { localError } from "../errors.js";
+import { ownLeaseThread } from "../lease-thread-url.js";
+import { WorkerError, type WorkerErrorParts, workerError } from "./errors.js";
+import type { WorkerEvent } from "./events.js";
+import { chainOf } from "./handler.js";
+import type { Subscription, WorkerOptions } from "./options.js";
+import { Order, type QueueShare, type ThreadData, type ToMain, type ToThread } from "./protocol.js";
+import { Runner } from "./runner.js";
+import { type Counts, Shared } from "./shared.js";
+
+const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+
+/** Runs the jobs of one or more queues. */
+export class Worker implements AsyncDisposable {
+  /** Its name, as servers know it. */
+  readonly workerId: string;
+  readonly #options: WorkerOptions;
+  readonly #queues: QueueShare[];
+  readonly #concurrency: number;
+  readonly #shared: Shared;
+  #order = Order.Work;
+  #thread: Thread | undefined;
+  #running: Promise<void> | undefined;
+
+  /**
+   * Nothing is connected yet.
+   *
+   * @throws {KeyworkError} No queue was given, or an option is out of its range.
+   */
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+    this.#queues = options.queues.map(shareOf);
+    if (this.#queues.length === 0)
+      throw localError("INVALID_ARGUMENT", "queues must name at least one queue");
+    this.#concurrency = Math.min(Math.max(Math.floor(options.concurrency ?? 16), 1), 100_000);
+    this.workerId = options.workerId ?? `typescript-${randomUUID()}`;
+    this.#shared = new Shared(undefined, this.#concurrency);
+  }
+
+  /**
+   * Works until SIGTERM or SIGINT, then drains. A second signal releases everything and makes this an error.
+   *
+   * @throws {WorkerError} A lost connection is no error: the worker reconnects.
+   */
+  async run(): Promise<void> {
+    const onSignal = () => (this.#order === Order.Work ? this.drain() : this.releaseAll());
+    for (const signal of SIGNALS) process.on(signal, onSignal);
+    try {
+      await this.#start();
+    } finally {
+      for (const signal of SIGNALS) process.off(signal, onSignal);
+    }
+  }
+
+  /**
+   * Works until the signal is aborted, then drains. The process's signals are the caller's.
+   *
+   * @throws {WorkerError} As {@link Worker.run}.
+   */
+  async runUntil(stop?: AbortSignal): Promise<void> {
+    const onAbort = () => this.drain();
+    if (stop?.aborted) this.drain();
+    stop?.addEventListener("abort", onAbort, { once: true });
+    try {
+      await this.#start();
+    } finally {
+      stop?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** Takes no more jobs, finishes what runs within the shutdown grace, and ends `run`. */
+  drain(): void {
+    this.#give(Order.Drain);
+  }
+
+  /**
+   * Leaves every handler behind, releases its job, and ends `run` with `FORCED`: what a second signal does. No program
+   * can stop a handler that does not look at its context, so end the process next.
+   */
+  releaseAll(): void {
+    this.#give(Order.ReleaseAll);
+  }
+
+  /** True while the session with a server is live. */
+  healthy(): boolean {
+    return this.#shared.live;
+  }
+
+  /** What it has done so far. */
+  counts(): Counts {
+    return this.#shared.counts();
+  }
+
+  /** Drains, and waits for the end of `run`, whose error is `run`'s caller's to see. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.drain();
+    await this.#running?.catch(() => undefined);
+  }
+
+  #give(order: Order): void {
+    if (order <= this.#order) return;
+    this.#order = order;
+    this.#post({ order });
+  }
+
+  #post(message: ToThread): void {
+    this.#thread?.postMessage(message);
+  }
+
+  #start(): Promise<void> {
+    if (this.#running !== undefined) return Promise.reject(new WorkerError("STARTED_BEFORE"));
+    this.#running = this.#work();
+    return this.#running;
+  }
+
+  async #work(): Promise<void> {
+    const { interceptors = [], handler, client } = this.#options;
+    const chain = chainOf(interceptors, handler, this.#options.tracing ?? client.options.tracing);
+    const runner = new Runner(chain, this.#shared, (finished) => this.#post({ finished }));
+    const ended = await this.#runThread(runner);
+    this.#shared.live = false;
+    this.#thread = undefined;
+    if (ended.error !== undefined) this.#tell({ type: "failed", error: ended.error });
+    this.#tell({ type: "stopped", abandoned: ended.abandoned + runner.abandoned });
+    if (ended.error !== undefined) throw ended.error;
+  }
+
+  /** Runs the lease thread to its end. */
+  #runThread(runner: Runner): Promise<{ error: WorkerError | undefined; abandoned: number }> {
+    return new Promise((resolve) => {
+      const broken = (cause?: unknown) => {
+        runner.cancelAll("LEASE_LOST");
+        resolve({ error: new WorkerError("BROKEN", cause), abandoned: 0 });
+      };
+      let end: { error: WorkerErrorParts | undefined; abandoned: number } | undefined;
+      let thread: Thread;
+      try {
+        thread = this.#makeThread();
+      } catch (thrown) {
+        broken(thrown);
+        return;
+      }
+      this.#thread = thread;
+      if (this.#order !== Order.Work) this.#post({ order: this.#order });
+      thread.on("message", (messages: ToMain[]) => {
+        for (const message of messages) {
+          if (message.kind === "ended") end = message;
+          else this.#receive(message, runner);
+        }
+      });
+      thread.on("error", broken);
+      thread.on("exit", () => {
+        if (end === undefined) broken();
+        else resolve({ error: end.error && workerError(end.error), abandoned: end.abandoned });
+      });
+    });
+  }
+
+  #makeThread(): Thread {
+    const { client, shutdownGraceMs = 25_000, cancelGraceMs = 1_000, onEvent, leaseThread } = this.#options;
+    const workerData: ThreadData = {
+      servers: client.options.servers,
+      queues: this.#queues,
+      concurrency: this.#concurrency,
+      shutdownGraceMs,
+      cancelGraceMs,
+      workerId: this.workerId,
+      shared: this.#shared.buffer,
+      tellsEvents: onEvent !== undefined,
+    };
+    // What the program was started with, such as a loader or a tracer, is not for this thread.
+    return new Thread(leaseThread ?? ownLeaseThread(), { workerData, execArgv: [], name: "keywork-leases" });
+  }
+
+  #receive(message: Exclude<ToMain, { kind: "ended" }>, runner: Runner): void {
+    switch (message.kind) {
+      case "start":
+        runner.start(message);
+        break;
+      case "cancel":
+        runner.cancel(message.lease);
+        break;
+      case "abort":
+        runner.abort();
+        break;
+      case "event":
+        this.#tell(message.event);
+        break;
+    }
+  }
+
+  /** Tells the owner. What a callback does wrong must not end the worker. */
+  #tell(event: WorkerEvent): void {
+    try {
+      this.#options.onEvent?.(event);
+    } catch {
+      // Dropped, as the option says.
+    }
+  }
+}
+
+function shareOf(queue: string | Subscription): QueueShare {
+  return typeof queue === "string" ? { queue, weight: 1 } : { queue: queue.queue, weight: queue.weight ?? 1 };
+}

@@ -1,0 +1,186 @@
+//! Answers are true while leaders are killed (laws 1 and 7).
+
+use super::*;
+
+/// What the answers to submits of one key said.
+#[derive(Debug, Default)]
+struct Answers {
+    created: HashSet<String>,
+    named: HashSet<String>,
+}
+
+/// Offers a key until there is an answer to it, and notes the answer.
+async fn race_for(
+    at: &mut Client,
+    key: &str,
+    retried: bool,
+    answers: &Mutex<HashMap<String, Answers>>,
+) {
+    let request_id = uuid_of(rand::random());
+    let until = Instant::now() + 3 * SOON;
+    loop {
+        assert!(Instant::now() < until, "no answer to a submit of {key}");
+        let mut request = submit(QUEUE, key, &request_id);
+        if retried {
+            request.request_id.clone_from(&request_id);
+        }
+        let Ok(answer) = at.submit(request).await else {
+            if retried {
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+            // Perhaps it is stored: nothing was said of it.
+            return;
+        };
+        let answer = answer.into_inner();
+        let id = answer
+            .job
+            .as_ref()
+            .map(|j| j.id.clone())
+            .unwrap_or_default();
+        let mut answers = answers.lock().expect("answers");
+        let of_key = answers.entry(key.into()).or_default();
+        if answer.outcome() == SubmitOutcome::Created {
+            of_key.created.insert(id.clone());
+        }
+        of_key.named.insert(id);
+        return;
+    }
+}
+
+/// The node that leads the queue's stream.
+async fn leader(cluster: &NatsCluster) -> &NatsServer {
+    let found = keywork_testkit::eventually_some(SOON, "the stream has a leader", async || {
+        let context = async_nats::jetstream::new(cluster.connect().await);
+        let stream = context.get_stream(format!("WORK_{QUEUE}")).await.ok()?;
+        stream.cached_info().cluster.as_ref()?.leader.clone()
+    })
+    .await;
+    cluster.node(&found)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_1_no_key_is_given_twice_while_leaders_are_killed() {
+    let (cluster, a, b) = cluster_with_two_servers().await;
+    make_queue(&a, QUEUE, lease_of(Duration::from_secs(60))).await;
+    let answers: Arc<Mutex<HashMap<String, Answers>>> = Arc::default();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let mut racing = JoinSet::new();
+    for n in 0..8 {
+        let mut at = client(if n % 2 == 0 { &a } else { &b }).await;
+        let (answers, stopped) = (Arc::clone(&answers), stopped.clone());
+        racing.spawn(async move {
+            // All go through the same keys, a few at a time.
+            let began = Instant::now();
+            while !*stopped.borrow() {
+                let round = began.elapsed().as_millis() / 100;
+                for key in 0..3 {
+                    race_for(&mut at, &format!("key-{round}-{key}"), n < 6, &answers).await;
+                }
+            }
+        });
+    }
+    let created = |least: usize| {
+        let answers = Arc::clone(&answers);
+        async move {
+            let count = || {
+                let answers = answers.lock().expect("answers");
+                answers.values().filter(|a| !a.created.is_empty()).count()
+            };
+            eventually(2 * SOON, "keys are created", async || count() >= least).await;
+            count()
+        }
+    };
+    for _ in 0..2 {
+        let before = created(10).await;
+        let leader = leader(&cluster).await;
+        leader.kill();
+        created(before + 20).await;
+        leader.restart().await;
+    }
+    stop.send_replace(true);
+    while let Some(ended) = racing.join_next().await {
+        ended.expect("a client that got its answers");
+    }
+    cluster.wait_until_whole().await;
+
+    let answers = std::mem::take(&mut *answers.lock().expect("answers"));
+    let mut at = client(&a).await;
+    for (key, answers) in &answers {
+        let stored = job(&mut at, QUEUE, key).await;
+        let stored: HashSet<String> = stored.into_iter().map(|job| job.id).collect();
+        assert!(answers.created.len() <= 1, "{key}: {answers:?}");
+        assert!(
+            answers.named.is_subset(&stored),
+            "{key}: {stored:?} but {answers:?}"
+        );
+    }
+    let count = answers.len();
+    let mut session = Session::open(&mut at, hello("w", QUEUE, 10_000)).await;
+    let _living = session.keep_beating(Vec::new());
+    let mut delivered = HashSet::new();
+    while !answers.keys().all(|key| delivered.contains(key)) {
+        for delivery in session.deliveries().await {
+            assert!(delivered.insert(key_of(&delivery)), "{delivery:?} twice");
+        }
+    }
+    assert!(session.nothing_for(Duration::from_millis(500)).await);
+    assert_eq!(delivered.len(), count);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_7_every_settled_is_true_when_nats_is_killed() {
+    const JOBS: usize = 3_000;
+    let (nats, server) = one_server().await;
+    make_queue(&server, QUEUE, lease_of(Duration::from_secs(30))).await;
+    let mut at = client(&server).await;
+    create_all(&mut at, QUEUE, &keys("key", JOBS)).await;
+    let (mut session, held, _) = leased(&mut at, "w", JOBS).await;
+    let key_of_token: HashMap<Bytes, String> = held
+        .iter()
+        .map(|d| (d.lease_token.clone(), key_of(d)))
+        .collect();
+    for part in held.chunks(50) {
+        let settlements = part.iter().map(|d| settlement(&d.lease_token, complete()));
+        let settlements = settlements.collect();
+        session
+            .send(Up::Settlements(proto::Settlements { settlements }))
+            .await;
+    }
+    let (mut settled, mut killed, mut before) = (HashSet::new(), false, 0);
+    while settled.len() < JOBS {
+        let results = session
+            .wait_for(|message| match message {
+                Down::SettlementResults(list) => Some(list.results.clone()),
+                _ => None,
+            })
+            .await;
+        let mut again = Vec::new();
+        for result in results {
+            match result.outcome() {
+                Settled::TryAgain => again.push(settlement(&result.lease_token, complete())),
+                Settled::Settled | Settled::AlreadySettled => {
+                    settled.insert(result.lease_token);
+                }
+                other => panic!("{other:?} of a lease that is in time"),
+            }
+        }
+        if !killed && settled.len() >= 200 {
+            nats.kill();
+            (killed, before) = (true, settled.len());
+            nats.restart().await;
+            nats_is_back(&mut at).await;
+            for token in &settled {
+                let key = &key_of_token[token];
+                assert_eq!(job(&mut at, QUEUE, key).await, None, "{key} was settled");
+            }
+        }
+        if !again.is_empty() {
+            sleep(Duration::from_millis(100)).await;
+            let settlements = proto::Settlements { settlements: again };
+            session.send(Up::Settlements(settlements)).await;
+        }
+    }
+    assert!(before < JOBS, "NATS was killed after all was done");
+    create_all(&mut at, QUEUE, &keys("key", JOBS)).await;
+}
