@@ -285,6 +285,8 @@ async fn a_server_that_is_none_or_not_there_is_named() -> Tested {
         "ftp://localhost",
         "https://localhost",
         "http://",
+        "http://localhost:99999",
+        "http://[::1]:x",
     ] {
         let output = run(&server, &["submit", "q", "k", "--server", bad], "").await;
         let told = text(&output.stderr);
@@ -565,10 +567,12 @@ async fn the_exit_code_of_a_command_says_how_its_job_ended() -> Tested {
 async fn a_signal_lets_the_running_command_end() -> Tested {
     let server = FakeServer::start().await?;
     server.client()?.submit(Submit::new("q", "k")).await?;
-    let working = Working::start(&server, &[], "sleep 1");
-    server
-        .until("the delivery", |seen| !seen.delivered.is_empty())
-        .await;
+    let directory = tempfile::tempdir()?;
+    let running = directory.path().join("running");
+    // A job whose command does not run yet would go back.
+    let script = format!("touch {}; sleep 1", running.display());
+    let working = Working::start(&server, &[], &script);
+    wait_for_file(&running).await;
     working.signal("INT");
     assert_eq!(code(&working.end().await), 0);
     assert_eq!(server.seen().settled("complete"), ["k"]);

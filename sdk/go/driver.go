@@ -172,7 +172,7 @@ func (d *driver) sweep(now time.Time) {
 	d.nextSweep = earlier(next, now.Add(far))
 }
 
-// sweepBy : a fence may have come nearer; look at it in time.
+// sweepBy: a fence may have come nearer; look at it in time.
 func (d *driver) sweepBy(at time.Time) { d.nextSweep = earlier(d.nextSweep, at) }
 
 func (d *driver) onLink(event linkEvent, now time.Time) {
@@ -296,7 +296,7 @@ func (d *driver) releaseAll(now time.Time) {
 	d.stop = stop{releasing, now.Add(flushWithin)}
 }
 
-// fail : the session can never go on. Handlers are stopped, since nothing extends their leases any more.
+// fail: the session can never go on. Handlers are stopped, since nothing extends their leases any more.
 func (d *driver) fail(err error, now time.Time) {
 	d.err = err
 	d.session.live = false
@@ -311,7 +311,7 @@ func (d *driver) fail(err error, now time.Time) {
 	d.stop = stop{cancelling, now.Add(d.worker.options.CancelGrace)}
 }
 
-// isOver : stopping, and nothing is left to wait for.
+// isOver: stopping, and nothing is left to wait for.
 func (d *driver) isOver(now time.Time) bool {
 	// A session that is being opened may bring deliveries: they are to be released, not dropped.
 	told := d.session.drainAcknowledged || !d.session.live && !d.link.isOpening()

@@ -8,25 +8,25 @@ import (
 // Event is something that a worker's owner may want to log, count or alarm on: one of the types below.
 type Event interface{ isEvent() }
 
-// ConnectingEvent : the worker is about to connect to this server.
+// ConnectingEvent: the worker is about to connect to this server.
 type ConnectingEvent struct{ Endpoint string }
 
-// ReadyEvent : its session is open; it is served.
+// ReadyEvent: its session is open; it is served.
 type ReadyEvent struct{}
 
-// DegradedEvent : its session broke. Running handlers go on while their leases hold, and it reconnects.
+// DegradedEvent: its session broke. Running handlers go on while their leases hold, and it reconnects.
 type DegradedEvent struct{ Err error }
 
-// DrainingEvent : it takes no more jobs and finishes what runs.
+// DrainingEvent: it takes no more jobs and finishes what runs.
 type DrainingEvent struct{}
 
-// StoppedEvent : it has stopped.
+// StoppedEvent: it has stopped.
 type StoppedEvent struct {
 	// Abandoned is how many handlers were still running and were left behind. Their leases run out by themselves.
 	Abandoned int
 }
 
-// LeaseLostEvent : a lease was lost before its handler ended; what the handler returns is dropped.
+// LeaseLostEvent: a lease was lost before its handler ended; what the handler returns is dropped.
 type LeaseLostEvent struct {
 	Queue, Key    string
 	FencingNumber uint64
@@ -34,7 +34,7 @@ type LeaseLostEvent struct {
 	Reason LostReason
 }
 
-// SettledEvent : a settlement was answered: [Settled], [AlreadySettled], or, where it came too late, [LeaseLost] or
+// SettledEvent: a settlement was answered: [Settled], [AlreadySettled], or, where it came too late, [LeaseLost] or
 // [InvalidLease].
 type SettledEvent struct {
 	Queue, Key    string
@@ -43,21 +43,21 @@ type SettledEvent struct {
 	Outcome       SettlementOutcome
 }
 
-// HandlerIgnoresCancellationEvent : a handler still runs although it was cancelled so long ago. It keeps its slot.
+// HandlerIgnoresCancellationEvent: a handler still runs although it was cancelled so long ago. It keeps its slot.
 type HandlerIgnoresCancellationEvent struct {
 	Queue, Key    string
 	FencingNumber uint64
 	CancelledFor  time.Duration
 }
 
-// SettlementRejectedEvent : a settlement was refused; the job is tried again instead.
+// SettlementRejectedEvent: a settlement was refused; the job is tried again instead.
 type SettlementRejectedEvent struct {
 	Queue, Key    string
 	FencingNumber uint64
 	Err           error
 }
 
-// FailedEvent : the worker ends with this error, as Run returns it.
+// FailedEvent: the worker ends with this error, as Run returns it.
 type FailedEvent struct{ Err error }
 
 func (ConnectingEvent) isEvent()                 {}

@@ -26,11 +26,11 @@ type Interceptor func(ctx context.Context, job *Job, next Handler) error
 
 // Why a handler is to stop, as [context.Cause] of its context says.
 var (
-	// ErrLeaseLost : the lease is lost, or can no longer be known to hold. What the handler returns is dropped.
+	// ErrLeaseLost: the lease is lost, or can no longer be known to hold. What the handler returns is dropped.
 	ErrLeaseLost = errors.New("the lease is lost")
-	// ErrJobCancelled : the job was cancelled, or its queue purged or deleted. What the handler returns is dropped.
+	// ErrJobCancelled: the job was cancelled, or its queue purged or deleted. What the handler returns is dropped.
 	ErrJobCancelled = errors.New("the job was cancelled")
-	// ErrWorkerShutdown : the worker is stopping and its grace is over. What the handler returns counts; an ordinary
+	// ErrWorkerShutdown: the worker is stopping and its grace is over. What the handler returns counts; an ordinary
 	// error gives the job back without costing an attempt.
 	ErrWorkerShutdown = errors.New("the worker is stopping")
 )
@@ -95,15 +95,15 @@ type OutcomeKind int
 
 // The ways in which runs end.
 const (
-	// OutcomeComplete : the job is done.
+	// OutcomeComplete: the job is done.
 	OutcomeComplete OutcomeKind = iota
-	// OutcomeRetry : the attempt failed.
+	// OutcomeRetry: the attempt failed.
 	OutcomeRetry
-	// OutcomeRelease : the job goes back to the queue.
+	// OutcomeRelease: the job goes back to the queue.
 	OutcomeRelease
-	// OutcomeFail : the job becomes a dead letter.
+	// OutcomeFail: the job becomes a dead letter.
 	OutcomeFail
-	// OutcomeRerun : the job is done and its key runs again.
+	// OutcomeRerun: the job is done and its key runs again.
 	OutcomeRerun
 )
 

@@ -20,15 +20,15 @@ func (t terms) margin() time.Duration {
 type leasePhase int
 
 const (
-	// waiting : delivered; no slot was free yet.
+	// waiting: delivered; no slot was free yet.
 	waiting leasePhase = iota
-	// running : its handler runs.
+	// running: its handler runs.
 	running
-	// settling : its handler has ended; the server has not confirmed the settlement.
+	// settling: its handler has ended; the server has not confirmed the settlement.
 	settling
-	// lost : the lease is lost and the handler still runs, in its slot.
+	// lost: the lease is lost and the handler still runs, in its slot.
 	lost
-	// gone : nothing of it is left.
+	// gone: nothing of it is left.
 	gone
 )
 
@@ -82,14 +82,14 @@ func (t *leaseTable) occupied() int { return t.running + len(t.lost) }
 
 func (t *leaseTable) isEmpty() bool { return len(t.byToken) == 0 && len(t.lost) == 0 }
 
-// start : waiting → running.
+// start: waiting → running.
 func (t *leaseTable) start(lease *held, cancel context.CancelCauseFunc) {
 	lease.phase = running
 	lease.cancel = cancel
 	t.running++
 }
 
-// finish : the handler has ended. It says whether its outcome is to be sent; otherwise it is dropped.
+// finish: the handler has ended. It says whether its outcome is to be sent; otherwise it is dropped.
 func (t *leaseTable) finish(lease *held, outcome Outcome) bool {
 	lease.cancel(nil)
 	switch lease.phase {
@@ -105,7 +105,7 @@ func (t *leaseTable) finish(lease *held, outcome Outcome) bool {
 	return false
 }
 
-// giveBack : waiting → settling. The job goes back without having been started.
+// giveBack: waiting → settling. The job goes back without having been started.
 func (t *leaseTable) giveBack(lease *held) bool {
 	if lease.phase != waiting {
 		return false
@@ -115,7 +115,7 @@ func (t *leaseTable) giveBack(lease *held) bool {
 	return true
 }
 
-// settled : the server has confirmed a settlement, or has said that there is nothing to settle.
+// settled: the server has confirmed a settlement, or has said that there is nothing to settle.
 func (t *leaseTable) settled(lease *held) bool {
 	if lease.phase != settling {
 		return false
@@ -125,7 +125,7 @@ func (t *leaseTable) settled(lease *held) bool {
 	return true
 }
 
-// lose : a lease is lost, and its handler is told. A settlement under way goes on, since the server's answer to it is
+// lose: a lease is lost, and its handler is told. A settlement under way goes on, since the server's answer to it is
 // the truth. It says whether something was lost.
 func (t *leaseTable) lose(lease *held, cause error, now time.Time) bool {
 	switch lease.phase {
@@ -144,7 +144,7 @@ func (t *leaseTable) lose(lease *held, cause error, now time.Time) bool {
 	return true
 }
 
-// extend : the server answered something that was sent at `asked`, so the lease holds for `left` from then on at least.
+// extend: the server answered something that was sent at `asked`, so the lease holds for `left` from then on at least.
 func (t *leaseTable) extend(lease *held, asked time.Time, left, margin time.Duration) {
 	fence := fenceAt(asked, left, margin)
 	if fence.After(lease.fence) {

@@ -130,10 +130,10 @@ func (l *link) open(hello *keyworkv1.LeaseRequest) {
 	l.state = linkOpen
 }
 
-// heard : the server may be silent for this long from now on.
+// heard: the server may be silent for this long from now on.
 func (l *link) heard(now time.Time, liveness time.Duration) { l.deadline = now.Add(liveness) }
 
-// isOpening : a session has been asked for, and may hold leases that have not arrived here.
+// isOpening: a session has been asked for, and may hold leases that have not arrived here.
 func (l *link) isOpening() bool { return l.state == linkOpen }
 
 // hurry waits for the server no longer than until then.

@@ -29,12 +29,12 @@ type delayed struct {
 
 func (o *outbox) push(lease *held) { o.ready = append(o.ready, lease) }
 
-// pushLater : the server could not confirm it.
+// pushLater: the server could not confirm it.
 func (o *outbox) pushLater(lease *held, now time.Time) {
 	o.later = append(o.later, delayed{now.Add(settleAgain), lease})
 }
 
-// refill : a session opened, and everything unconfirmed is sent again.
+// refill: a session opened, and everything unconfirmed is sent again.
 func (o *outbox) refill(leases *leaseTable) {
 	o.ready, o.later = nil, nil
 	for _, lease := range leases.byToken {

@@ -52,7 +52,7 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // it is free again
+	defer listener.Close()
 	return listener.Addr().String()
 }
 

@@ -238,7 +238,7 @@ func (d *driver) tellSettled(lease *held, outcome SettlementOutcome) {
 	})
 }
 
-// onRejected : the lease is as before. The job is tried again, with the reason as its error. When that is refused too,
+// onRejected: the lease is as before. The job is tried again, with the reason as its error. When that is refused too,
 // the lease is left to run out.
 func (d *driver) onRejected(lease *held, err *Error) {
 	if lease.phase != settling {
@@ -278,7 +278,7 @@ func (d *driver) onSilence(now time.Time) {
 	d.onEnd(localError(codes.Unavailable, "the server %s", what), now)
 }
 
-// onEnd : the stream ended, or could not be opened. Unasked, whatever its status: reconnect. Only a refusal of what we
+// onEnd: the stream ended, or could not be opened. Unasked, whatever its status: reconnect. Only a refusal of what we
 // ask for ends the worker.
 func (d *driver) onEnd(err *Error, now time.Time) {
 	if err == nil {
@@ -320,7 +320,7 @@ func positive(wire *durationpb.Duration, otherwise time.Duration) time.Duration 
 	return otherwise
 }
 
-// isFinal : the server refuses what this worker asks for, and would again.
+// isFinal: the server refuses what this worker asks for, and would again.
 func isFinal(err *Error) bool {
 	switch err.code {
 	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.NotFound, codes.Unimplemented:

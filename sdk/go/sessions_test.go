@@ -185,7 +185,7 @@ func TestAWorkerGoesToTheServerThatIsThere(t *testing.T) {
 		Endpoints: []string{"http://127.0.0.1:1", scene.server.Endpoint()},
 		Metadata:  map[string]string{"Authorization": "Bearer x"},
 	}))(t)
-	defer client.Close() //nolint:errcheck // nothing depends on it
+	defer client.Close()
 	running := scene.run(keywork.NewWorker(client, scene.atTheGate, scene.options()))
 	scene.untilSessions(1)
 	if !slices.Equal(scene.server.Seen().Metadata["authorization"], []string{"Bearer x"}) {
@@ -197,7 +197,7 @@ func TestAWorkerGoesToTheServerThatIsThere(t *testing.T) {
 func TestAWorkerWithoutAQueueDoesNotStart(t *testing.T) {
 	t.Parallel()
 	client := keywork.MustClient()
-	defer client.Close() //nolint:errcheck // nothing depends on it
+	defer client.Close()
 	err := keywork.NewWorker(client, nil, keywork.WorkerOptions{}).Run(t.Context())
 	equal(t, "the code", errorOf(t, err).Code(), codes.InvalidArgument)
 }

@@ -54,13 +54,13 @@ func (o *orders) now() order {
 type stopPhase int
 
 const (
-	// notStopping : it works.
+	// notStopping: it works.
 	notStopping stopPhase = iota
-	// draining : handlers run to their end; no job is started.
+	// draining: handlers run to their end; no job is started.
 	draining
-	// cancelling : handlers were told to stop, and may end by themselves.
+	// cancelling: handlers were told to stop, and may end by themselves.
 	cancelling
-	// releasing : what ends is released; what does not is left.
+	// releasing: what ends is released; what does not is left.
 	releasing
 )
 

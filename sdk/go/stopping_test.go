@@ -203,3 +203,15 @@ func TestADrainWhileTheSessionOpensLeavesNoDeliveryBehind(t *testing.T) {
 	ended := len(seen.Settled(keywork.OutcomeComplete)) + len(seen.Settled(keywork.OutcomeRelease))
 	equal(t, "settled: every delivery", ended, len(seen.Delivered))
 }
+
+func TestAWorkerWhoseContextHasEndedDoesNotStart(t *testing.T) {
+	scene := longLeases(t)
+	scene.submit("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := keywork.NewWorker(scene.client, scene.atTheGate, scene.options()).Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "handlers", len(scene.steps.all()), 0)
+	untilEvent[keywork.StoppedEvent](scene, "the end")
+}

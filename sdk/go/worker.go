@@ -18,11 +18,11 @@ import (
 // Why a worker stopped, other than because it was asked to. A server that refuses what the worker asks for, and would
 // again, is an [*Error] instead.
 var (
-	// ErrSuperseded : a newer worker has the same worker id; going on would only take turns with it.
+	// ErrSuperseded: a newer worker has the same worker id; going on would only take turns with it.
 	ErrSuperseded = errors.New("failed to go on: a newer worker has the same worker id")
-	// ErrForced : it was told to stop at once; handlers were cancelled and their jobs released.
+	// ErrForced: it was told to stop at once; handlers were cancelled and their jobs released.
 	ErrForced = errors.New("failed to finish the running jobs: stopped at once")
-	// ErrStartedBefore : it runs already, or has run: make another.
+	// ErrStartedBefore: it runs already, or has run: make another.
 	ErrStartedBefore = errors.New("failed to start: this worker has been started before")
 )
 
@@ -129,9 +129,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(); err != nil {
 		return err
 	}
+	signals := make(chan os.Signal, 2)
+	if !w.options.LeaveSignals {
+		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+		defer signal.Stop(signals)
+	}
 	stopped := make(chan struct{})
 	var listening sync.WaitGroup
-	listening.Go(func() { w.listen(ctx, stopped) })
+	listening.Go(func() { w.listen(ctx, signals, stopped) })
 	err := newDriver(ctx, w).run()
 	close(stopped)
 	listening.Wait()
@@ -146,12 +151,7 @@ func (w *Worker) check() error {
 }
 
 // listen turns signals and the end of the context into orders.
-func (w *Worker) listen(ctx context.Context, stopped <-chan struct{}) {
-	signals := make(chan os.Signal, 2)
-	if !w.options.LeaveSignals {
-		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-		defer signal.Stop(signals)
-	}
+func (w *Worker) listen(ctx context.Context, signals <-chan os.Signal, stopped <-chan struct{}) {
 	ended := ctx.Done()
 	for {
 		select {

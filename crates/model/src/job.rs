@@ -283,6 +283,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_request_id_of_all_zeros_is_no_request_id() {
+        let parsed = |text: &str| JobId::parse(text).map(|id| id.to_string());
+        let id = "0198f1de-2c5b-7c3a-9d1e-3f6a5b7c8d9e";
+        assert_eq!(parsed(id).as_deref(), Ok(id));
+        for bad in ["00000000-0000-0000-0000-000000000000", "", "x"] {
+            assert!(parsed(bad).is_err_and(|violation| violation.field == "request_id"));
+        }
+    }
+
+    #[test]
     fn an_error_is_cut_between_characters() {
         assert_eq!(bounded_error("ü".repeat(2_000)).len(), limits::ERROR_BYTES);
         assert_eq!(bounded_error("x".repeat(2_047) + "ü").len(), 2_047);

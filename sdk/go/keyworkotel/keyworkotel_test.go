@@ -30,7 +30,7 @@ func follow(t *testing.T, link bool, handler keywork.Handler) (trace.SpanContext
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close() //nolint:errcheck // nothing depends on it
+	defer client.Close()
 	ctx, caller := provider.Tracer("test").Start(t.Context(), "caller")
 	if _, err := client.Submit(ctx, keywork.Submit{Queue: "q", Key: "k", MaxAttempts: 1}); err != nil {
 		t.Fatal(err)

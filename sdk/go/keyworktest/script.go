@@ -11,21 +11,21 @@ import (
 
 // Script is what a [Server] does wrong on purpose. By default: nothing.
 type Script struct {
-	// UnwelcomeSessions : so many of the next sessions are opened and never welcomed.
+	// UnwelcomeSessions: so many of the next sessions are opened and never welcomed.
 	UnwelcomeSessions int
-	// RefuseSessions : the next sessions are refused with these.
+	// RefuseSessions: the next sessions are refused with these.
 	RefuseSessions []*status.Status
-	// IgnoreHeartbeats : heartbeats are read, extend nothing and are not answered.
+	// IgnoreHeartbeats: heartbeats are read, extend nothing and are not answered.
 	IgnoreHeartbeats bool
-	// UnconfirmedHeartbeats : heartbeats extend nothing, and the answer says that nothing could be confirmed.
+	// UnconfirmedHeartbeats: heartbeats extend nothing, and the answer says that nothing could be confirmed.
 	UnconfirmedHeartbeats bool
-	// Silent : nothing is sent to any session.
+	// Silent: nothing is sent to any session.
 	Silent bool
-	// UnansweredSettlements : so many of the next settlements take effect and are not answered.
+	// UnansweredSettlements: so many of the next settlements take effect and are not answered.
 	UnansweredSettlements int
-	// SettlementAnswers : the next settlements have no effect and are answered with these.
+	// SettlementAnswers: the next settlements have no effect and are answered with these.
 	SettlementAnswers []keywork.SettlementOutcome
-	// SubmitFaults : the next submits, alone, in a batch or on a stream, meet these.
+	// SubmitFaults: the next submits, alone, in a batch or on a stream, meet these.
 	SubmitFaults []SubmitFault
 }
 
@@ -45,16 +45,16 @@ const (
 	refused
 )
 
-// Unavailable : nothing is stored, and the answer says so.
+// Unavailable: nothing is stored, and the answer says so.
 func Unavailable() SubmitFault { return SubmitFault{kind: unavailable} }
 
-// AnswerLost : the job is stored, and the answer says that it may not be.
+// AnswerLost: the job is stored, and the answer says that it may not be.
 func AnswerLost() SubmitFault { return SubmitFault{kind: answerLost} }
 
-// Broken : the job is stored and the stream, or the call, breaks.
+// Broken: the job is stored and the stream, or the call, breaks.
 func Broken() SubmitFault { return SubmitFault{kind: broken} }
 
-// Refused : it is refused with this status.
+// Refused: it is refused with this status.
 func Refused(refusal *status.Status) SubmitFault { return SubmitFault{kind: refused, refusal: refusal} }
 
 // Seen is what a [Server] has seen, in order.

@@ -138,7 +138,7 @@ func (s *state) hello(hello *keyworkv1.Hello, out *outbound) uint64 {
 	return id
 }
 
-// supersede : a newer session of a worker takes over from an older one.
+// supersede: a newer session of a worker takes over from an older one.
 func (s *state) supersede(workerID string) {
 	for id, session := range s.sessions {
 		if session.workerID != workerID {

@@ -297,7 +297,7 @@ func (s *state) extend(token string) (deadline time.Time, held bool) {
 	return lease.deadline, true
 }
 
-// startGrace : a session's stream has ended, and its leases run out sooner where there is a grace.
+// startGrace: a session's stream has ended, and its leases run out sooner where there is a grace.
 func (s *state) startGrace(session uint64) {
 	if s.options.DisconnectGrace <= 0 {
 		return

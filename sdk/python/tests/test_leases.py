@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from support import Cancelled, Log, Scene, _scene
 
-from keywork import CancelReason, Context, Job, StatusCode, events
+from keywork import CancelReason, Context, Job, Release, StatusCode, events
 from keywork._worker import driver
+from keywork._worker.leases import DEFAULT_TERMS, Held
+from keywork._worker.runners import LoopRunner
 from keywork.testing import Status
 
 
@@ -219,3 +221,15 @@ async def test_a_plain_handler_waits_for_its_cancellation(scene: Scene) -> None:
         await scene.client.purge_queue("q")
         await scene.server.until("nothing to settle", lambda seen: not seen.settlements)
     assert worker.counts().leases_lost >= 1
+
+
+async def test_a_handler_that_is_cancelled_before_its_first_step_frees_its_slot(scene: Scene) -> None:
+    worker = scene.worker()
+    runner = LoopRunner(worker._shared, asyncio.get_running_loop(), scene.at_the_gate, [], None)
+    held = Held(b"token", Job(key="a"), DEFAULT_TERMS, time.monotonic() + 60)
+    runner.start([held])
+    held.context._cancel(CancelReason.LEASE_LOST)
+    runner.cancel([held])
+    finished = await asyncio.to_thread(worker._shared.inbox.get, timeout=20)
+    assert (finished.held, finished.outcome) == (held, Release())
+    assert not scene.steps.all(), "it never began"

@@ -231,8 +231,8 @@ export function itemError(item: ItemError): KeyworkError {
   });
 }
 
-/** Reads whatever a call threw. */
-export function errorFrom(thrown: unknown): KeyworkError {
+/** Reads whatever a call threw. What is told about a connection names the server, if that is given. */
+export function errorFrom(thrown: unknown, server?: string): KeyworkError {
   if (thrown instanceof KeyworkError) return thrown;
   const status = ConnectError.from(thrown, Code.Internal);
   const details = readDetails(status.details.filter((detail): detail is PackedDetail => "type" in detail));
@@ -241,7 +241,7 @@ export function errorFrom(thrown: unknown): KeyworkError {
   const parts = {
     ...details,
     code,
-    message: status.rawMessage,
+    message: broken && server !== undefined ? lostMessage(status, server) : status.rawMessage,
     nothingHappened: nothingHappened(status, code, broken),
     broken,
   };
@@ -251,6 +251,12 @@ export function errorFrom(thrown: unknown): KeyworkError {
 /** The number of a code. For the fake server. */
 export function codeNumber(code: ErrorCode): Code {
   return NAMES.lastIndexOf(code) || Code.Unknown;
+}
+
+function lostMessage(status: ConnectError, server: string): string {
+  if (status.code === Code.DeadlineExceeded) return `${server} did not answer in time`;
+  const what = neverConnected(status) ? "cannot be reached" : "broke the connection";
+  return `${server} ${what}: ${status.rawMessage || String(status.cause ?? "no reason given")}`;
 }
 
 function codeName(code: number): ErrorCode {

@@ -8,6 +8,7 @@ import { packDetails, readDetails } from "../src/details.js";
 import { errorFrom } from "../src/errors.js";
 import { reasons, VERSION } from "../src/index.js";
 import { job } from "../src/testing/index.js";
+import { Context } from "../src/worker/context.js";
 import { Shared } from "../src/worker/shared.js";
 import { Beats } from "../src/worker/thread/beats.js";
 import { fenceAt, fenceOf, Leases } from "../src/worker/thread/leases.js";
@@ -76,6 +77,20 @@ test("the first reason of a cancellation stays", () => {
   shared.cancel(0, "LEASE_LOST");
   assert.equal(shared.reason(0), "WORKER_SHUTDOWN");
   assert.equal(new Shared(shared.buffer, 1).reason(0), "WORKER_SHUTDOWN", "in every thread");
+});
+
+test("a signal is aborted by the event loop, and is up to date when it is asked for late", () => {
+  const shared = new Shared(undefined, 1);
+  const view = { reason: () => shared.reason(0), deadline: () => 0 };
+  const [early, late] = [new Context(view), new Context(view)];
+  shared.cancel(0, "JOB_CANCELLED");
+  assert.equal(early.signal.aborted, false, "a listener that is added now will be called");
+  const heard: unknown[] = [];
+  early.signal.addEventListener("abort", () => heard.push(early.reason));
+  for (const context of [early, late]) context.fire();
+  assert.deepEqual(heard, ["JOB_CANCELLED"]);
+  assert.equal(late.signal.aborted, true);
+  assert.throws(() => late.throwIfCancelled(), { name: "CancelledError", reason: "JOB_CANCELLED" });
 });
 
 test("an answer answers all earlier heartbeats and no later one", () => {

@@ -129,6 +129,7 @@ test("no server at all is retryable and without effect", async () => {
   const error = await failure(client.submit({ queue: "q", key: "a" }));
   assert(error.isRetryable() && error.hasNoSideEffects());
   assert.equal(error.code, "UNAVAILABLE");
+  assert.match(error.message, /^http:\/\/127\.0\.0\.1:1 cannot be reached: connect ECONNREFUSED/);
 });
 
 test("a caller can end a submit", async () => {

@@ -13,7 +13,7 @@ use tonic::{
     Code, Request, Status,
     metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
-    transport::{Channel, Endpoint},
+    transport::{Channel, Endpoint, Uri},
 };
 
 use super::{Client, Options, SubmitInterceptor, intercept::Interceptors};
@@ -172,6 +172,9 @@ fn endpoint(uri: &str) -> Result<Endpoint, Error> {
         Some("https") => return Err(bad(&"this build has no TLS")),
         Some(_) | None => return Err(bad(&"it does not begin with http://")),
     }
+    if has_odd_port(endpoint.uri()) {
+        return Err(bad(&"its port is none from 0 to 65535"));
+    }
     Ok(with_tls(endpoint)
         .map_err(|cause| bad(&cause))?
         .tcp_nodelay(true)
@@ -181,6 +184,15 @@ fn endpoint(uri: &str) -> Result<Endpoint, Error> {
         .http2_keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true))
+}
+
+/// A port that is no port: it would be passed over, and the scheme's own be used.
+fn has_odd_port(uri: &Uri) -> bool {
+    let written = uri.authority().is_some_and(|authority| {
+        let after_user = authority.as_str().rsplit('@').next();
+        after_user.is_some_and(|text| text.len() > authority.host().len())
+    });
+    written && uri.port().is_none()
 }
 
 #[cfg(feature = "tls")]

@@ -102,10 +102,14 @@ export class Channels {
   /** The channel in use. */
   current(): Channel {
     const number = this.#place % this.#made.length;
-    const channel =
-      this.#made[number] ?? openChannel(this.#servers, this.#servers.endpoints[number] as string);
+    const channel = this.#made[number] ?? openChannel(this.#servers, this.name(number));
     this.#made[number] = channel;
     return channel;
+  }
+
+  /** The server of a place, as people know it. */
+  name(place: number): string {
+    return this.#servers.endpoints[place % this.#made.length] as string;
   }
 
   /** The server in use. */

@@ -60,12 +60,13 @@ export class Core {
       return answer;
     } catch (thrown) {
       signal?.throwIfAborted();
-      throw this.failed(errorFrom(thrown), place);
+      throw this.failed(thrown, place);
     }
   }
 
   /** A call to the server of that place failed. */
-  failed(error: KeyworkError, place: number): KeyworkError {
+  failed(thrown: unknown, place: number): KeyworkError {
+    const error = errorFrom(thrown, this.channels.name(place));
     if (error.isOutage()) this.channels.turnAway(place);
     else this.channels.answered(place);
     return error;

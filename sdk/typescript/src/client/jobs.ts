@@ -1,5 +1,5 @@
 /** Looking at outstanding jobs, and ending them. */
-import { errorFrom, KeyworkError, reasons } from "../errors.js";
+import { KeyworkError, reasons } from "../errors.js";
 import { type Job, jobOf } from "../job.js";
 import { uint32 } from "../wire.js";
 import type { CallOptions, Core } from "./core.js";
@@ -78,6 +78,6 @@ export async function* watchJobs(
     for await (const event of events) yield* event.jobs.map(jobOf);
   } catch (thrown) {
     signal?.throwIfAborted();
-    throw core.failed(errorFrom(thrown), place);
+    throw core.failed(thrown, place);
   }
 }

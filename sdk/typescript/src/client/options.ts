@@ -76,14 +76,11 @@ export function checked(options: ClientOptions): Options {
 }
 
 function origin(endpoint: string): string {
-  let url: URL;
-  try {
-    url = new URL(endpoint);
-  } catch {
-    throw localError("INVALID_ARGUMENT", `failed to read the endpoint ${endpoint}: it is no URL`);
-  }
-  if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw localError("INVALID_ARGUMENT", `failed to read the endpoint ${endpoint}: use http:// or https://`);
+  const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  if (url?.protocol !== "http:" && url?.protocol !== "https:") {
+    const why = url === undefined ? "it is no URL" : "it does not begin with http:// or https://";
+    const text = `failed to read the endpoint "${endpoint}": ${why}; write such as http://127.0.0.1:50051`;
+    throw localError("INVALID_ARGUMENT", text);
   }
   return url.origin;
 }

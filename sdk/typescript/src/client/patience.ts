@@ -3,6 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Backoff } from "../backoff.js";
 import type { KeyworkError } from "../errors.js";
 
+/** What a try is given at least: one that ends sooner would tell nothing, and hide what the one before told. */
+const SHORTEST_TRY_MS = 50;
+
 export class Patience {
   readonly #backoff = new Backoff();
   #deadline: number;
@@ -31,7 +34,7 @@ export class Patience {
   async after(error: KeyworkError): Promise<void> {
     this.#doubt ||= !error.hasNoSideEffects();
     const pause = Math.max(this.#backoff.next(), error.retryAfterMs ?? 0);
-    if (!error.isOutage() || pause >= this.leftMs()) throw error.withDoubt(this.#doubt);
+    if (!error.isOutage() || pause + SHORTEST_TRY_MS >= this.leftMs()) throw error.withDoubt(this.#doubt);
     await this.pause(pause);
   }
 

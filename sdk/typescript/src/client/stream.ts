@@ -203,7 +203,7 @@ class Pump {
       return this.#core.failed(unanswered("the server ended the submit stream", "UNAVAILABLE"), place);
     } catch (thrown) {
       const cause: unknown = connection.signal.aborted ? connection.signal.reason : thrown;
-      return this.#core.failed(errorFrom(cause), place);
+      return this.#core.failed(cause, place);
     } finally {
       silence.stop();
       connection.abort();

@@ -59,6 +59,7 @@ export async function runOnce(handler: Handler, job: Job, options: RunOnceOption
     deadline: () => deadline,
   });
   const fire = () => context.fire();
+  if (cancel?.aborted) fire();
   cancel?.addEventListener("abort", fire, { once: true });
   try {
     return await chainOf([], handler, undefined)(context, job);

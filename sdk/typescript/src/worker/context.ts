@@ -31,6 +31,7 @@ export interface LeaseView {
 export class Context {
   #view: LeaseView;
   #controller: AbortController | undefined;
+  #fired = false;
 
   /** @internal */
   constructor(view: LeaseView) {
@@ -41,7 +42,7 @@ export class Context {
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      this.fire();
+      if (this.#fired) this.fire();
     }
     return this.#controller.signal;
   }
@@ -72,10 +73,13 @@ export class Context {
     return new Date(Date.now() + this.timeLeftMs);
   }
 
-  /** Aborts the signal if the handler is to stop. @internal */
+  /**
+   * Aborts the signal. Only the event loop calls this, so that nobody finds a signal aborted between asking for it and
+   * listening to it. @internal
+   */
   fire(): void {
-    const { reason } = this;
-    if (reason !== undefined) this.#controller?.abort(new CancelledError(reason));
+    this.#fired = true;
+    this.#controller?.abort(new CancelledError(this.reason ?? "LEASE_LOST"));
   }
 
   /** The handler has ended: what it saw last stays. @internal */

@@ -154,7 +154,7 @@ func duration(ms *int64) *time.Duration {
 	return keywork.Set(milliseconds(*ms))
 }
 
-// token : one that is no Base64 is sent as the bytes that it is, for the server to refuse.
+// token: one that is no Base64 is sent as the bytes that it is, for the server to refuse.
 func token(text string) []byte {
 	decoded, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {

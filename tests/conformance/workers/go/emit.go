@@ -32,7 +32,7 @@ func emit(event string, members fields) {
 	_, _ = os.Stdout.Write(append(line, '\n'))
 }
 
-// fault : a call failed with an error of the SDK.
+// fault: a call failed with an error of the SDK.
 func fault(call string, err error) {
 	var own *keywork.Error
 	if !errors.As(err, &own) {
@@ -49,7 +49,7 @@ func fault(call string, err error) {
 	})
 }
 
-// refuse : this program cannot follow a command.
+// refuse: this program cannot follow a command.
 func refuse(call, name, message string) {
 	emit("error", fields{"call": call, "code": name, "reason": "", "fields": []string{}, "message": message})
 }

@@ -7,7 +7,7 @@ type Args = Readonly<Record<string, unknown>>;
 const CALLS: Readonly<Record<string, (client: Client, args: Args) => Promise<unknown>>> = {
   get_job: async (client, { queue, key }) => {
     const job = await client.getJob(text(queue), text(key));
-    return job && { state: job.state, attempt: job.attempt, id: job.id, key: job.key };
+    return { state: job?.state ?? "", attempt: job?.attempt ?? 0, id: job?.id ?? "" };
   },
   create_queue: async (client, args) =>
     queueOf(await client.createQueue(text(args["queue"]), configOf(args))),
@@ -54,9 +54,8 @@ const CALLS: Readonly<Record<string, (client: Client, args: Args) => Promise<unk
   },
   heartbeat: async (client, { tokens }) => {
     const results = await client.heartbeat((tokens as string[]).map(bytesOf));
-    const renewed = results.flatMap((one) => (one.outcome === "EXTENDED" ? [base64(one.token)] : []));
-    const lost = results.flatMap((one) => (one.outcome === "LOST" ? [one.reason] : []));
-    return { renewed, lost };
+    const many = (outcome: string) => results.filter((one) => one.outcome === outcome).length;
+    return { renewed: many("EXTENDED"), lost: many("LOST") };
   },
   ack: async (client, args) => {
     const [settled] = await client.ack([settlementOf(args)]);
@@ -124,10 +123,8 @@ function settlementOf({ token, with: how, delay_ms, text: words }: Args): Settle
   }
 }
 
+/** A token that is no Base64 is meant as its text. */
 function bytesOf(token: string): Uint8Array {
-  return Buffer.from(token, "base64");
-}
-
-function base64(token: Uint8Array): string {
-  return Buffer.from(token).toString("base64");
+  const bytes = Buffer.from(token, "base64");
+  return bytes.toString("base64") === token ? bytes : Buffer.from(token);
 }

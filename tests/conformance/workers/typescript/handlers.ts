@@ -9,7 +9,8 @@ import {
   Rerun,
   Retry,
 } from "../../../../sdk/typescript/dist/index.js";
-import { type Command, number, say, sayError, text } from "./protocol.js";
+import { type Command, number, say, sayRefused, text } from "./protocol.js";
+import { activeTrace } from "./tracing.js";
 
 interface Waiting {
   readonly key: string;
@@ -44,7 +45,7 @@ export function isLoud(jobId: string): boolean {
 /** Ends the oldest waiting handler of a key. */
 export function finish(command: Command): void {
   const place = waiting.findIndex(({ key }) => key === command["key"]);
-  if (place === -1) sayError(command.call, new Error(`no handler waits for ${text(command["key"])}`));
+  if (place === -1) sayRefused(command.call, "NOT_WAITING", `no handler waits for ${text(command["key"])}`);
   else waiting.splice(place, 1)[0]?.finish(command);
 }
 
@@ -56,6 +57,7 @@ async function loudly(how: string, context: Context, job: Job): Promise<HandlerR
     payload: job.text(),
     attributes: job.attributes,
     left_ms: Math.round(context.timeLeftMs),
+    trace_id: activeTrace(),
   });
   const cancelled = watch(context, job);
   let call: string | undefined;

@@ -16,7 +16,7 @@ export function say(event: string, members: Record<string, unknown> = {}): void 
 /** Says that a command failed. */
 export function sayError(call: string | undefined, thrown: unknown): void {
   if (!(thrown instanceof KeyworkError)) {
-    say("error", { call, code: "INTERNAL", reason: "", message: String(thrown) });
+    sayRefused(call, "INTERNAL", String(thrown));
     return;
   }
   say("error", {
@@ -30,9 +30,14 @@ export function sayError(call: string | undefined, thrown: unknown): void {
   });
 }
 
+/** Says that a command cannot be followed, by a code of the protocol's own. */
+export function sayRefused(call: string | undefined, code: string, message: string): void {
+  say("error", { call, code, reason: "", fields: [], message });
+}
+
 /** Says that a command, or a part of it, is not known here. */
 export function sayUnsupported(call: string | undefined, what: string): void {
-  say("error", { call, code: "UNSUPPORTED", reason: "", message: `${what} is not known` });
+  sayRefused(call, "UNSUPPORTED", `${what} is not known`);
 }
 
 /** A number of a command; 0 counts as not given. */

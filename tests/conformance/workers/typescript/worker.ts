@@ -13,7 +13,9 @@ import {
 } from "../../../../sdk/typescript/dist/index.js";
 import { callOf } from "./calls.js";
 import { finish, handlerFor, isLoud } from "./handlers.js";
+import { handlersSeen, submitsSeen } from "./interceptors.js";
 import { type Command, number, say, sayError, sayUnsupported, text } from "./protocol.js";
+import { tracing, within } from "./tracing.js";
 
 const CAPABILITIES = [
   "worker",
@@ -41,7 +43,7 @@ const COMMANDS: Readonly<Record<string, (command: Command) => unknown>> = {
   call,
   drain: () => worker?.drain(),
   release_all: () => worker?.releaseAll(),
-  healthy: ({ call }) => say("healthy", { call, value: worker?.healthy() ?? false }),
+  healthy,
   stats,
   exit: () => process.exit(0),
 };
@@ -51,6 +53,8 @@ function connect(command: Command): void {
   const [submitDeadlineMs, callTimeoutMs] = [number(submit_deadline_ms), number(call_timeout_ms)];
   client = new Client({
     endpoints: endpoints as string[],
+    tracing,
+    interceptors: command["interceptors"] === true ? [submitsSeen] : [],
     ...(submitDeadlineMs !== undefined && { submitDeadlineMs }),
     ...(callTimeoutMs !== undefined && { callTimeoutMs }),
   });
@@ -70,6 +74,7 @@ function start(command: Command): void {
     client,
     handler,
     onEvent,
+    interceptors: command["interceptors"] === true ? [handlersSeen] : [],
     queues: command["queues"] as (string | Subscription)[],
     ...(concurrency !== undefined && { concurrency }),
     ...(typeof workerId === "string" && { workerId }),
@@ -109,7 +114,7 @@ function onEvent(event: WorkerEvent): void {
 }
 
 async function submit(command: Command): Promise<void> {
-  const { outcome, job } = await client.submit(submitOf(command));
+  const { outcome, job } = await within(text(command["traceparent"]), () => client.submit(submitOf(command)));
   say("submitted", { call: command.call, outcome, job: job.id, state: job.state });
 }
 
@@ -155,15 +160,24 @@ async function call(command: Command): Promise<void> {
   else say("answered", { call: command.call, result: (await answer) ?? null });
 }
 
+function healthy({ call }: Command): void {
+  if (worker === undefined) sayUnsupported(call, "the health of no worker");
+  else say("healthy", { call, value: worker.healthy() });
+}
+
 function stats({ call }: Command): void {
-  const counts = worker?.counts();
+  if (worker === undefined) {
+    sayUnsupported(call, "the counts of no worker");
+    return;
+  }
+  const { started, settled, leasesLost, droppedResults, sessions } = worker.counts();
   say("stats", {
     call,
-    started: counts?.started ?? 0,
-    settled: counts?.settled ?? 0,
-    leases_lost: counts?.leasesLost ?? 0,
-    dropped_results: counts?.droppedResults ?? 0,
-    sessions: counts?.sessions ?? 0,
+    started,
+    settled,
+    leases_lost: leasesLost,
+    dropped_results: droppedResults,
+    sessions,
   });
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 from typing import TYPE_CHECKING, Any
 
 from keywork import handlers, outcomes
@@ -40,7 +41,7 @@ class LoopRunner:
         self._handler = handler
         self._interceptors = interceptors
         #: The loop keeps only weak references to tasks.
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Outcome]] = set()
 
     def start(self, leases: list[Held]) -> None:
         """Called by the worker's thread."""
@@ -66,24 +67,31 @@ class LoopRunner:
             task = self._loop.create_task(self._run(held), name=f"keywork {held.job.queue}/{held.job.key}")
             held.handle = task
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            # Not within the task: one that is cancelled before its first step never gets there.
+            task.add_done_callback(functools.partial(self._ended, held))
 
     def _cancel(self, leases: list[Held]) -> None:
         for held in leases:
             if isinstance(held.handle, asyncio.Task):
                 held.handle.cancel()
 
-    async def _run(self, held: Held) -> None:
-        outcome: Outcome = Release()
+    async def _run(self, held: Held) -> Outcome:
         try:
-            outcome = outcomes.of_result(await self._call(held))
+            return outcomes.of_result(await self._call(held))
         except asyncio.CancelledError as error:
             # Cancelled from elsewhere, as when the loop ends: the job goes back.
-            outcome = outcomes.of_error(error) if held.context.cancelled or not _is_cancelled() else Release()
+            return outcomes.of_error(error) if held.context.cancelled or not _is_cancelled() else Release()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the job's.
-            outcome = outcomes.of_error(error)
-        finally:
-            self._report(held, outcome)
+            return outcomes.of_error(error)
+
+    def _ended(self, held: Held, task: asyncio.Task[Outcome]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            outcome: Outcome = Release()
+        else:
+            outcome = outcomes.of_error(error) if error is not None else task.result()
+        self._report(held, outcome)
 
     async def _call(self, held: Held) -> object:
         if held.context.cancelled:

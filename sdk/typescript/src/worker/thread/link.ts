@@ -90,11 +90,11 @@ export class Link {
       () => this.#events.room(),
     );
     const abort = new AbortController();
-    const ended = this.#read(channel, outgoing, abort);
+    const ended = this.#read(this.endpoint, channel, outgoing, abort);
     this.#connection = { channel, outgoing, abort, ended };
   }
 
-  async #read(channel: Channel, outgoing: Outgoing, abort: AbortController): Promise<void> {
+  async #read(endpoint: string, channel: Channel, outgoing: Outgoing, abort: AbortController): Promise<void> {
     let error: KeyworkError | undefined;
     try {
       const options = { signal: abort.signal, timeoutMs: 0 };
@@ -103,7 +103,7 @@ export class Link {
         this.#events.message(message);
       }
     } catch (thrown) {
-      error = errorFrom(thrown);
+      error = errorFrom(thrown, endpoint);
     }
     if (!abort.signal.aborted) this.#events.ended(error);
   }

@@ -128,9 +128,10 @@ function onHeartbeatAck(driver: Driver, ack: HeartbeatAck, now: number): void {
   for (const beat of driver.beats.answered(ack.sequence)) {
     for (const id of beat.leases) {
       const held = driver.leases.get(id);
-      const terms = held && driver.terms[held.queue];
-      if (terms !== undefined && !unconfirmed.has(id)) {
-        driver.leases.extend(held as Held, beat.sent, terms.leaseDurationMs, marginOf(terms));
+      if (held === undefined || unconfirmed.has(id)) continue;
+      const terms = driver.terms[held.queue];
+      if (terms !== undefined) {
+        driver.leases.extend(held, beat.sent, terms.leaseDurationMs, marginOf(terms));
       }
     }
   }
@@ -237,7 +238,7 @@ export function moveOn(driver: Driver, now: number): void {
 
 export function onSilence(driver: Driver, now: number): void {
   const what = driver.session.live ? "fell silent" : "did not say Welcome in time";
-  onEnd(driver, unanswered(`the server ${what}`, "UNAVAILABLE"), now);
+  onEnd(driver, unanswered(`${driver.link.endpoint} ${what}`, "UNAVAILABLE"), now);
 }
 
 /**
