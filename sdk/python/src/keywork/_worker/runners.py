@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 from typing import TYPE_CHECKING, Any
@@ -54,8 +55,9 @@ class LoopRunner:
 
     def cancel(self, leases: list[Held]) -> None:
         """Called by the worker's thread. A plain function cannot be cancelled but by its context."""
-        if self._cancellable and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._cancel, leases)
+        if self._cancellable:
+            with contextlib.suppress(RuntimeError):  # The loop is closed, and its tasks are gone.
+                self._loop.call_soon_threadsafe(self._cancel, leases)
 
     def close(self) -> None:
         """Nothing more will be started."""
