@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from keywork.job import Job
     from keywork.tracing import Tracing
 
+#: The least time, in seconds, that a task has to notice one cancellation before the next.
+BETWEEN_CANCELS = 0.05
+
 
 class LoopRunner:
     """Runs handlers as tasks of an event loop; those that are plain functions in a pool of threads."""
@@ -43,6 +46,7 @@ class LoopRunner:
         self._interceptors = interceptors
         #: The loop keeps only weak references to tasks.
         self._tasks: set[asyncio.Task[Outcome]] = set()
+        self._just_cancelled: set[asyncio.Task[Outcome]] = set()
 
     def start(self, leases: list[Held]) -> None:
         """Called by the worker's thread."""
@@ -74,8 +78,16 @@ class LoopRunner:
 
     def _cancel(self, leases: list[Held]) -> None:
         for held in leases:
-            if isinstance(held.handle, asyncio.Task):
-                held.handle.cancel()
+            task = held.handle
+            if not isinstance(task, asyncio.Task) or task.done():
+                continue
+            if task in self._just_cancelled:
+                # Two at once would be one to the task: it is to feel both.
+                self._loop.call_later(BETWEEN_CANCELS, self._cancel, [held])
+                continue
+            task.cancel()
+            self._just_cancelled.add(task)
+            self._loop.call_later(BETWEEN_CANCELS, self._just_cancelled.discard, task)
 
     async def _run(self, held: Held) -> Outcome:
         try:
