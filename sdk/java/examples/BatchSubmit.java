@@ -14,7 +14,7 @@ public class BatchSubmit {
     int accepted = 0;
     int busy = 0;
     int failed = 0;
-    try (KeyworkClient client = KeyworkClient.connect("http://127.0.0.1:50051")) {
+    try (KeyworkClient client = KeyworkClient.fromEnv()) {
       for (SubmitResult result : client.submitMany(submits)) {
         if (result.error().isPresent()) {
           KeyworkException error = result.error().get();

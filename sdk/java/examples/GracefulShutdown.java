@@ -6,8 +6,7 @@ import java.time.Duration;
 /** Stops cleanly: the first signal drains, the second gives everything back and exits non-zero. */
 public class GracefulShutdown {
   public static void main(String[] arguments) {
-    String server = System.getenv().getOrDefault("KEYWORK_SERVER", "http://127.0.0.1:50051");
-    try (KeyworkClient client = KeyworkClient.connect(server)) {
+    try (KeyworkClient client = KeyworkClient.fromEnv()) {
       Worker worker = Worker.builder(client, "sync")
           .concurrency(8)
           // Less than what the orchestrator waits before it kills.

@@ -27,7 +27,7 @@ public class LongJob {
   }
 
   public static void main(String[] arguments) {
-    try (KeyworkClient client = KeyworkClient.connect("http://127.0.0.1:50051")) {
+    try (KeyworkClient client = KeyworkClient.fromEnv()) {
       Worker.builder(client, "rebuild").handler(LongJob::rebuild).build().run();
     }
   }

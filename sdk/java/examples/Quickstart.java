@@ -5,7 +5,7 @@ import dev.keywork.worker.Worker;
 /** A first program: offers one job, runs jobs until SIGTERM or Ctrl-C. */
 public class Quickstart {
   public static void main(String[] arguments) {
-    try (KeyworkClient client = KeyworkClient.connect("http://127.0.0.1:50051")) {
+    try (KeyworkClient client = KeyworkClient.fromEnv()) {
       client.submit(Submit.of("reconcile", "cluster-eu-1", "v1"));
 
       Worker worker = Worker.builder(client, "reconcile")

@@ -28,7 +28,12 @@ def running(name: str, server: FakeServer) -> Iterator[subprocess.Popen[str]]:
         "PYTHONPATH": str(HERE / "src"),
     }
     # The first program names the usual port and nothing else.
-    code = (EXAMPLES / f"{name}.py").read_text().replace("http://127.0.0.1:50051", server.endpoint)
+    code = (
+        (EXAMPLES / f"{name}.py")
+        .read_text()
+        .replace("http://127.0.0.1:50051", server.endpoint)
+        .replace("sleep(10)", "sleep(1)")
+    )
     command = [sys.executable, "-c", code]
     with subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from support import Scene, within
 
-from keywork import CancelReason, StatusCode, WorkerRefusedError, WorkerSupersededError, events, reasons
+from keywork import CancelReason, StatusCode, Worker, WorkerRefusedError, WorkerSupersededError, events, reasons
 from keywork._worker import link
 from keywork.testing import Seen, Status
 
@@ -167,8 +167,15 @@ async def test_a_callback_that_fails_does_not_end_the_worker(scene: Scene) -> No
 
 
 async def test_the_weights_of_queues_are_told(scene: Scene) -> None:
-    from keywork import Worker
-
     async with Worker(scene.client, {"q": 3, "other": 1}, scene.at_the_gate):
         seen = await scene.server.until("a session", lambda seen: seen.sessions == 1)
     assert {(queue.queue, queue.weight) for queue in seen.hellos[0].queues} == {("q", 3), ("other", 1)}
+
+
+async def test_the_clients_headers_go_with_every_session(scene: Scene) -> None:
+    async with (
+        scene.server.client(metadata=[("authorization", "Bearer x")]) as client,
+        Worker(client, ["q"], scene.at_the_gate),
+    ):
+        seen = await scene.server.until("a session", lambda seen: seen.sessions == 1)
+    assert seen.headers[0]["authorization"] == "Bearer x"

@@ -204,6 +204,7 @@ async def test_dead_letters_can_be_seen_redriven_and_deleted(scene: Scene) -> No
     [redriven] = await scene.client.redrive_dead_jobs("q", [first.dead_id])
     assert isinstance(redriven.result, Submitted)
     assert redriven.result.outcome is SubmitOutcome.CREATED
+    assert await scene.client.redrive_dead_jobs("q", []) == [], "none is not the oldest"
     assert await scene.client.delete_dead_jobs("q", [first.dead_id]) == 0
     assert await scene.client.delete_all_dead_jobs("q") == 1
 
@@ -244,6 +245,28 @@ def test_a_plain_function_that_returns_an_awaitable_has_failed() -> None:
     outcome = run_once_sync(lambda context, job: by_key_async(context, job), job("q", "complete"))
     assert isinstance(outcome, Retry)
     assert "async def" in outcome.error
+
+
+async def test_every_kind_of_callable_is_a_handler() -> None:
+    class Object:
+        async def __call__(self, context: Context, job: Job) -> Outcome | None:
+            return by_key(job)
+
+        def method(self, context: Context, job: Job) -> Outcome | None:
+            return by_key(job)
+
+    async def configured(setting: int, context: Context, job: Job) -> Outcome | None:
+        return by_key(job)
+
+    handlers: list[Any] = [
+        Object(),
+        Object().method,
+        Object().__call__,
+        functools.partial(configured, 1),
+        lambda _, job: by_key(job),
+    ]
+    for handler in handlers:
+        assert await run_once(handler, job("q", "fail")) == Fail("no use")
 
 
 def test_an_error_tells_its_causes() -> None:

@@ -54,13 +54,18 @@ def submit_one(offer: submit.Offer) -> Call[job.Submitted]:
     )
 
 
-def submit_batch(offers: Sequence[submit.Offer]) -> Call[list[job.Submitted | errors.CallError]]:
+def submit_batch(
+    offers: Sequence[submit.Offer | errors.CallError],
+) -> Call[list[job.Submitted | errors.CallError]]:
     def read(answer: pb.SubmitBatchResponse) -> list[job.Submitted | errors.CallError]:
-        results: list[pb.SubmitResult | None] = [*answer.results]
-        results += [None] * (len(offers) - len(results))
-        return [job.read_result(result, offer.own_id) for offer, result in zip(offers, results, strict=False)]
+        results = iter(answer.results)
+        return [
+            offer if isinstance(offer, errors.CallError) else job.read_result(next(results, None), offer.own_id)
+            for offer in offers
+        ]
 
-    request = pb.SubmitBatchRequest(items=[offer.request for offer in offers])
+    good = [offer.request for offer in offers if isinstance(offer, submit.Offer)]
+    request = pb.SubmitBatchRequest(items=good)
     return Call(WORK_QUEUE + "SubmitBatch", request, pb.SubmitBatchResponse, read, repeat=True)
 
 

@@ -63,6 +63,13 @@ class Core:
             self._tracing.submitting(submit, offer.request.attributes)
         return offer
 
+    def _offer_of_many(self, submit: Submit) -> Offer | errors.CallError:
+        """One submit of many: a bad one, which cannot even be written, spoils no other."""
+        try:
+            return self._offer(submit)
+        except ValueError as error:
+            return errors.local(errors.StatusCode.INVALID_ARGUMENT, str(error))
+
     def _begin(self, call: Call[T], limit: float | None = None) -> tuple[int, Any]:
         """Starts one try: the server's place, and gRPC's future."""
         options = self._channels.options

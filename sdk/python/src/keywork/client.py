@@ -105,7 +105,7 @@ class Client(Core):
         Raises:
             CallError: The call failed as a whole.
         """
-        offers = [self._offer(submit) for submit in submits]
+        offers = [self._offer_of_many(submit) for submit in submits]
         return await self._do(_calls.submit_batch(offers)) if offers else []
 
     async def submit_many(self, submits: Iterable[Submit] | AsyncIterable[Submit]) -> list[Submitted | CallError]:
@@ -143,7 +143,7 @@ class Client(Core):
     async def _feed(self, submits: Iterable[Submit] | AsyncIterable[Submit], pump: Pump, answers: _Answers) -> None:
         async for submit in _each(submits):
             await answers.room()
-            offer = self._offer(submit)
+            offer = self._offer_of_many(submit)
             answers.offered += 1
             pump.offer(offer)
         pump.end()
@@ -187,12 +187,17 @@ class Client(Core):
         """A page of a queue's dead letters, oldest first; `key` narrows it to one key."""
         return await self._do(_calls.list_dead_jobs(queue, key, page_size, page_token))
 
-    async def redrive_dead_jobs(self, queue: str, dead_ids: Iterable[int] = (), *, max_jobs: int = 0) -> list[Redriven]:
+    async def redrive_dead_jobs(
+        self, queue: str, dead_ids: Iterable[int] | None = None, *, max_jobs: int = 0
+    ) -> list[Redriven]:
         """Submits dead letters again, with attempts counted from 1; without ids the oldest, up to `max_jobs` (100).
 
         Repeating it is safe: one that was redriven is no dead letter any more.
         """
-        return await self._do(_calls.redrive_dead_jobs(queue, dead_ids, max_jobs))
+        ids = None if dead_ids is None else list(dead_ids)
+        if ids == []:  # To the server it would mean the oldest.
+            return []
+        return await self._do(_calls.redrive_dead_jobs(queue, ids or (), max_jobs))
 
     async def delete_dead_jobs(self, queue: str, dead_ids: Iterable[int]) -> int:
         """Deletes dead letters for good; tells how many there were."""

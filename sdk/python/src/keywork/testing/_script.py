@@ -66,6 +66,8 @@ class Seen:
 
     #: Hellos of sessions.
     hellos: list[pb.Hello] = field(default_factory=list)
+    #: The headers that came with each of them.
+    headers: list[dict[str, str | bytes]] = field(default_factory=list)
     #: Sessions that are open now.
     sessions: int = 0
     #: How many heartbeats came.

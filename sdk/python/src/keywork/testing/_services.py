@@ -100,21 +100,25 @@ class WorkQueue(_Answering, WorkQueueServicer):
         context.send_initial_metadata(())
         outbound: SimpleQueue[Any] = SimpleQueue()
         context.add_callback(lambda: outbound.put(None))
-        reading = threading.Thread(target=self._read, args=(requests, outbound.put), daemon=True)
+        reading = threading.Thread(
+            target=self._read, args=(requests, dict(context.invocation_metadata()), outbound.put), daemon=True
+        )
         reading.start()
         while (item := outbound.get()) is not None:
             if isinstance(item, Status):
                 item.abort(context)
             yield item
 
-    def _read(self, requests: Any, send: Callable[[Any], None]) -> None:
+    def _read(self, requests: Any, headers: dict[str, Any], send: Callable[[Any], None]) -> None:
         number: int | None = None
         try:
             for message in requests:
                 if number is not None:
                     self._fake.change(partial(_sessions.on_message, number=number, message=message))
                 elif message.WhichOneof("message") == "hello":
-                    number = self._fake.change(partial(_sessions.hello, hello=message.hello, send=send))
+                    number = self._fake.change(
+                        partial(_sessions.hello, hello=message.hello, headers=headers, send=send)
+                    )
                 else:
                     send(bad_field("hello", "comes first").status)
                     return

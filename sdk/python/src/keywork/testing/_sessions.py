@@ -11,12 +11,13 @@ from keywork.testing._state import SessionState, State
 from keywork.v1 import work_queue_pb2 as pb
 
 
-def hello(state: State, hello: pb.Hello, send: Callable[[Any], None]) -> int:
+def hello(state: State, hello: pb.Hello, headers: dict[str, Any], send: Callable[[Any], None]) -> int:
     """Opens a session; gives its number."""
     number = state.number()
     _supersede(state, hello.worker_id)
     state.seen.capacity = hello.capacity
     state.seen.hellos.append(hello)
+    state.seen.headers.append(headers)
     session = SessionState(hello.worker_id, [q.queue for q in hello.queues], hello.capacity, send)
     state.sessions[number] = session
     if state.script.unwelcome_sessions:

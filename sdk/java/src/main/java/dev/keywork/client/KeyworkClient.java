@@ -82,6 +82,20 @@ public final class KeyworkClient implements AutoCloseable {
   }
 
   /**
+   * A client of the servers that the environment variable {@code KEYWORK_SERVER} names, with commas between them;
+   * without it, of {@code http://127.0.0.1:50051}, where {@code keywork serve} listens by itself.
+   *
+   * @return the client
+   */
+  public static KeyworkClient fromEnv() {
+    Builder builder = builder();
+    for (String endpoint : System.getenv().getOrDefault("KEYWORK_SERVER", Builder.SERVER).split(",")) {
+      builder.endpoint(endpoint.strip());
+    }
+    return builder.build();
+  }
+
+  /**
    * A client with options.
    *
    * @return a builder
@@ -572,7 +586,7 @@ public final class KeyworkClient implements AutoCloseable {
   private <Q, A> A call(MethodDescriptor<Q, A> method, Q request, Duration limit) {
     int place = channels.place();
     try {
-      A answer = Calls.await(Calls.unary(channels.at(place), method, request, limit));
+      A answer = Calls.await(Calls.unary(channels, place, method, request, limit));
       channels.answered(place);
       return answer;
     } catch (KeyworkException error) {
@@ -585,6 +599,9 @@ public final class KeyworkClient implements AutoCloseable {
 
   /** The options of a {@link KeyworkClient}. */
   public static final class Builder {
+    /** Where {@code keywork serve} listens by itself. */
+    private static final String SERVER = "http://127.0.0.1:50051";
+
     private final List<String> endpoints = new ArrayList<>();
     private final Metadata headers = new Metadata();
     private final List<SubmitInterceptor> interceptors = new ArrayList<>();
@@ -678,7 +695,7 @@ public final class KeyworkClient implements AutoCloseable {
      * @throws KeyworkException an endpoint is no URI of a server
      */
     public KeyworkClient build() {
-      List<String> uris = endpoints.isEmpty() ? List.of("http://127.0.0.1:50051") : endpoints;
+      List<String> uris = endpoints.isEmpty() ? List.of(SERVER) : endpoints;
       List<Endpoint> parsed = uris.stream().map(uri -> Endpoint.parse(uri, credentials)).toList();
       return new KeyworkClient(new Options(parsed, headers, submitDeadline, callTimeout), interceptors);
     }

@@ -9,6 +9,9 @@ import java.util.Optional;
 
 /** How long a call that is safe to repeat is repeated, and where. */
 final class Patience {
+  /** What a try is given at least: one that ends sooner would tell nothing, and hide what the one before told. */
+  private static final Duration SHORTEST_TRY = Duration.ofMillis(50);
+
   private final Channels channels;
   private final Backoff backoff = new Backoff();
   private long deadline;
@@ -36,7 +39,7 @@ final class Patience {
 
   /** How long a try may take. */
   Duration limit() {
-    Duration left = Duration.ofNanos(Math.max(1_000_000, deadline - Ticks.now()));
+    Duration left = Duration.ofNanos(Math.max(SHORTEST_TRY.toNanos(), deadline - Ticks.now()));
     Duration timeout = channels.options().callTimeout();
     return timeout.compareTo(left) < 0 ? timeout : left;
   }
@@ -54,7 +57,7 @@ final class Patience {
     Duration pause = backoff.next();
     Duration asked = error.retryAfter().orElse(Duration.ZERO);
     Duration wait = pause.compareTo(asked) < 0 ? asked : pause;
-    boolean again = error.isOutage() && Ticks.after(Ticks.now(), wait) < deadline;
+    boolean again = error.isOutage() && Ticks.after(Ticks.now(), wait.plus(SHORTEST_TRY)) < deadline;
     return again ? Optional.of(wait) : Optional.empty();
   }
 

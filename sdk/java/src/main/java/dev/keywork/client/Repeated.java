@@ -38,7 +38,7 @@ final class Repeated<Q, A> {
   private void once() {
     CompletableFuture<A> once;
     try {
-      once = Calls.unary(channels.at(patience.place()), method, request, patience.limit());
+      once = Calls.unary(channels, patience.place(), method, request, patience.limit());
     } catch (IllegalStateException closed) {
       answer.completeExceptionally(closed);
       return;

@@ -12,10 +12,12 @@ import io.grpc.stub.ClientResponseObserver;
 final class SubmitConnection implements ClientResponseObserver<SubmitStreamRequest, SubmitStreamResponse> {
   private final SubmitPump pump;
   private final Channel channel;
+  private final String server;
   private ClientCallStreamObserver<SubmitStreamRequest> requests;
 
-  SubmitConnection(SubmitPump pump, Channel channel) {
+  SubmitConnection(SubmitPump pump, Channel channel, String server) {
     this.pump = pump;
+    this.server = server;
     this.channel = channel;
   }
 
@@ -55,7 +57,7 @@ final class SubmitConnection implements ClientResponseObserver<SubmitStreamReque
 
   @Override
   public void onError(Throwable error) {
-    KeyworkException read = KeyworkException.from(error);
+    KeyworkException read = KeyworkException.from(error, server);
     pump.post(this, () -> pump.broken(read));
   }
 

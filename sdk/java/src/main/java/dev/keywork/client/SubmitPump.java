@@ -38,6 +38,8 @@ final class SubmitPump {
   private final Channels channels;
   private final Semaphore window;
   private final Patience patience;
+
+  /** Never longer than the window of unanswered offers, and what is said of them. */
   private final LinkedBlockingQueue<Runnable> mailbox = new LinkedBlockingQueue<>();
   private final CountDownLatch ended = new CountDownLatch(1);
   private final Object gate = new Object();
@@ -176,7 +178,8 @@ final class SubmitPump {
     }
     if (connection == null && !flying.isEmpty() && connectAt <= now) {
       heard = now;
-      connection = new SubmitConnection(this, channels.at(patience.place()));
+      int place = patience.place();
+      connection = new SubmitConnection(this, channels.at(place), channels.name(place));
       connection.open();
     }
   }

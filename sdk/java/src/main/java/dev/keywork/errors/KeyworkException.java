@@ -54,7 +54,18 @@ public final class KeyworkException extends RuntimeException {
    * @return the same, with the answers to the two questions
    */
   public static KeyworkException from(Throwable error) {
-    return error instanceof KeyworkException known ? known : StatusReader.read(error);
+    return from(error, "the server");
+  }
+
+  /**
+   * The same for a call to a server that has a name: what is told about a connection then names it.
+   *
+   * @param error what the call failed with
+   * @param server the server, such as {@code http://127.0.0.1:50051}
+   * @return the same, with the answers to the two questions
+   */
+  public static KeyworkException from(Throwable error, String server) {
+    return error instanceof KeyworkException known ? known : StatusReader.read(error, server);
   }
 
   /**

@@ -19,16 +19,32 @@ final class StatusReader {
 
   private StatusReader() {}
 
-  static KeyworkException read(Throwable error) {
+  static KeyworkException read(Throwable error, String server) {
     Status status = Status.fromThrowable(error);
     Metadata found = Status.trailersFromThrowable(error);
     Metadata trailers = found == null ? new Metadata() : found;
     KeyworkException.Builder builder = KeyworkException.builder(status.getCode());
-    builder.description(status.getDescription()).cause(error);
     boolean told = readDetails(status, trailers, builder);
+    boolean broken = !told && isBroken(status);
+    builder.description(broken ? broke(status, server) : status.getDescription());
     builder.noSideEffects(nothingHappened(status, trailers));
-    builder.broken(!told && isBroken(status));
-    return builder.build();
+    return builder.broken(broken).cause(error).build();
+  }
+
+  /** What gRPC says of a broken connection is "io exception": the cause says more. */
+  private static String broke(Status status, String server) {
+    if (status.getCode() == Status.Code.DEADLINE_EXCEEDED) {
+      return server + " did not answer in time";
+    }
+    Throwable cause = status.getCause();
+    if (cause == null) {
+      return server + " broke the connection: " + status.getDescription();
+    }
+    while (cause.getCause() != null) {
+      cause = cause.getCause();
+    }
+    String why = cause.getMessage() == null ? cause.toString() : cause.getMessage();
+    return server + (neverConnected(status) ? " cannot be reached: " : " broke the connection: ") + why;
   }
 
   /** True: it carries Keywork's own details, so a server made it. */

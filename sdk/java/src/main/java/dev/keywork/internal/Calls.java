@@ -2,7 +2,6 @@ package dev.keywork.internal;
 
 import dev.keywork.errors.KeyworkException;
 import io.grpc.CallOptions;
-import io.grpc.Channel;
 import io.grpc.ClientCall;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
@@ -22,23 +21,24 @@ public final class Calls {
    *
    * @param <Q> the request
    * @param <A> the answer
-   * @param channel the way
+   * @param channels the way
+   * @param place which server
    * @param method the method
    * @param request the request
    * @param limit how long it may take
    * @return the answer, or a {@link KeyworkException}; cancelling it cancels the call
    */
   public static <Q, A> CompletableFuture<A> unary(
-      Channel channel, MethodDescriptor<Q, A> method, Q request, Duration limit) {
+      Channels channels, int place, MethodDescriptor<Q, A> method, Q request, Duration limit) {
     CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(limit.toMillis(), TimeUnit.MILLISECONDS);
-    ClientCall<Q, A> call = channel.newCall(method, options);
+    ClientCall<Q, A> call = channels.at(place).newCall(method, options);
     CompletableFuture<A> answer = new CompletableFuture<>();
     answer.whenComplete((ignored, error) -> {
       if (answer.isCancelled()) {
         call.cancel("nobody waits for the answer any more", null);
       }
     });
-    ClientCalls.asyncUnaryCall(call, request, new Answer<>(answer));
+    ClientCalls.asyncUnaryCall(call, request, new Answer<>(answer, channels.name(place)));
     return answer;
   }
 
@@ -70,7 +70,7 @@ public final class Calls {
     return error.toBuilder().cause(error).build();
   }
 
-  private record Answer<A>(CompletableFuture<A> to) implements StreamObserver<A> {
+  private record Answer<A>(CompletableFuture<A> to, String server) implements StreamObserver<A> {
     @Override
     public void onNext(A value) {
       to.complete(value);
@@ -78,7 +78,7 @@ public final class Calls {
 
     @Override
     public void onError(Throwable error) {
-      to.completeExceptionally(KeyworkException.from(error));
+      to.completeExceptionally(KeyworkException.from(error, server));
     }
 
     @Override

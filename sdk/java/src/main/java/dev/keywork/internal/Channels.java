@@ -70,6 +70,16 @@ public final class Channels implements AutoCloseable {
   }
 
   /**
+   * What a server is called.
+   *
+   * @param place which, as {@link #place()} gave it
+   * @return its name
+   */
+  public String name(int place) {
+    return options.endpoints().get(Math.floorMod(place, made.length)).name();
+  }
+
+  /**
    * A call was answered.
    *
    * @param place where

@@ -41,7 +41,7 @@ public record Endpoint(String uri, String host, int port, ChannelCredentials cre
     boolean secure = "https".equals(parsed.getScheme());
     boolean known = secure || "http".equals(parsed.getScheme());
     if (!known || parsed.getHost() == null) {
-      throw bad(uri, "it must be http://host:port or https://host:port", null);
+      throw bad(uri, "write such as http://127.0.0.1:50051", null);
     }
     int port = parsed.getPort() >= 0 ? parsed.getPort() : (secure ? 443 : 80);
     ChannelCredentials secured = tls == null && secure ? TlsChannelCredentials.create() : tls;
@@ -63,6 +63,15 @@ public record Endpoint(String uri, String host, int port, ChannelCredentials cre
         .noSideEffects(true)
         .cause(cause)
         .build();
+  }
+
+  /**
+   * The server as people know it.
+   *
+   * @return its URI, without a slash at the end
+   */
+  public String name() {
+    return uri.endsWith("/") ? uri.substring(0, uri.length() - 1) : uri;
   }
 
   /**

@@ -29,7 +29,7 @@ final class Beats {
     this.basis = now;
   }
 
-  /** A session opened whose Hello was sent then. */
+  /** The Hello of a session is sent: whatever comes on its stream was sent later. */
   void opened(long helloSent) {
     unanswered.clear();
     basis = helloSent;

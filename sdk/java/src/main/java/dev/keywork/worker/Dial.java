@@ -22,6 +22,7 @@ final class Dial implements ClientResponseObserver<LeaseRequest, LeaseResponse> 
   private static final int AHEAD = 64;
 
   private final Options options;
+  private final String server;
   private final Driver driver;
   private final ManagedChannel channel;
   private final CountDownLatch ended = new CountDownLatch(1);
@@ -29,6 +30,7 @@ final class Dial implements ClientResponseObserver<LeaseRequest, LeaseResponse> 
 
   Dial(Endpoint endpoint, Options options, Driver driver) {
     this.options = options;
+    this.server = endpoint.name();
     this.driver = driver;
     // What it hears only goes into a mailbox: that needs no thread of its own.
     this.channel = endpoint.channel().directExecutor().build();
@@ -98,7 +100,7 @@ final class Dial implements ClientResponseObserver<LeaseRequest, LeaseResponse> 
   @Override
   public void onError(Throwable error) {
     ended.countDown();
-    KeyworkException read = KeyworkException.from(error);
+    KeyworkException read = KeyworkException.from(error, server);
     driver.post(this, () -> driver.onEnd(read));
   }
 

@@ -13,8 +13,8 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executor;
+import java.util.concurrent.ExecutorService;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -65,6 +65,8 @@ final class Driver implements Runnable {
   volatile boolean healthy;
 
   private final Orders orders;
+
+  /** Never longer than there are handlers, and messages that the stream may bring before one is read. */
   private final LinkedBlockingQueue<Runnable> mailbox = new LinkedBlockingQueue<>();
   private final Inbound inbound = new Inbound(this);
   private final Outbound outbound = new Outbound(this);
@@ -181,7 +183,7 @@ final class Driver implements Runnable {
       inbound.moveOn(now);
     }
     if (link.isDueToConnect(now)) {
-      teller.tell(new WorkerEvent.Connecting(link.endpoint().uri()));
+      teller.tell(new WorkerEvent.Connecting(link.endpoint().name()));
       link.connect(now);
     }
     if (stopAt <= now) {
@@ -238,11 +240,13 @@ final class Driver implements Runnable {
         held.job.queue(), held.job.key(), held.job.fencingNumber(), Optional.ofNullable(why)));
   }
 
-  /** Starts what waits, as far as there are slots. */
-  void startWaiting() {
+  /** Starts what waits, as far as there are slots and its lease still holds. */
+  void startWaiting(long now) {
     while (!isStopping() && leases.occupied() < setup.concurrency() && !waiting.isEmpty()) {
       Held held = waiting.poll();
-      if (held.phase == Held.Phase.WAITING) {
+      if (Leases.fenceOf(held, terms, session.broke) <= now) {
+        lose(held, CancelReason.LEASE_LOST, null, now);
+      } else if (held.phase == Held.Phase.WAITING) {
         start(held);
       }
     }
@@ -275,7 +279,7 @@ final class Driver implements Runnable {
     } else {
       counters.droppedResults.increment();
     }
-    startWaiting();
+    startWaiting(now);
   }
 
   /** What a handler's end means. An exception of one that was told to stop is no failure of the job. */

@@ -41,7 +41,7 @@ final class Inbound {
     }
     switch (message.getMessageCase()) {
       case WELCOME -> onWelcome(message.getWelcome(), now);
-      case DELIVERIES -> onDeliveries(message.getDeliveries());
+      case DELIVERIES -> onDeliveries(message.getDeliveries(), now);
       case HEARTBEAT_ACK -> onHeartbeatAck(message.getHeartbeatAck(), now);
       case SETTLEMENT_RESULTS ->
           message.getSettlementResults().getResultsList().forEach(result -> onResult(result, now));
@@ -89,7 +89,6 @@ final class Inbound {
     session.drainAcknowledged = false;
     // What it holds was extended last through an earlier session, and may have little time left.
     session.nextHeartbeat = driver.leases.isEmpty() ? now + session.heartbeatInterval : now;
-    driver.beats.opened(session.helloSent);
     driver.healthy = true;
     driver.counters.sessions.increment();
     driver.teller.tell(new WorkerEvent.Ready());
@@ -99,7 +98,7 @@ final class Inbound {
     return driver.terms.get(held.queue);
   }
 
-  private void onDeliveries(Deliveries deliveries) {
+  private void onDeliveries(Deliveries deliveries, long now) {
     if (driver.terms.isEmpty()) {
       // Before Welcome: no server does that.
       return;
@@ -108,7 +107,7 @@ final class Inbound {
     if (driver.isStopping()) {
       driver.giveBackWaiting();
     }
-    driver.startWaiting();
+    driver.startWaiting(now);
   }
 
   private void onDelivery(Delivery delivery) {
@@ -189,11 +188,9 @@ final class Inbound {
   }
 
   private void tellSettled(Held held, SettlementOutcome outcome) {
-    if (driver.teller.isHeard()) {
-      Job job = held.job;
-      driver.teller.tell(
-          new WorkerEvent.Settled(job.queue(), job.key(), job.id(), job.fencingNumber(), outcome));
-    }
+    Job job = held.job;
+    driver.teller.tellOften(
+        () -> new WorkerEvent.Settled(job.queue(), job.key(), job.id(), job.fencingNumber(), outcome));
   }
 
   private void onSettledTooLate(Held held, SettlementOutcome outcome) {

@@ -27,6 +27,7 @@ final class Outbound {
   void sayHello(long now) {
     Session session = driver.session;
     session.helloSent = now;
+    driver.beats.opened(now);
     session.capacity = capacity();
     Hello.Builder hello = Hello.newBuilder()
         .setWorkerId(driver.setup.workerId())

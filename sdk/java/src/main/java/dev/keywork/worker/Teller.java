@@ -1,27 +1,34 @@
 package dev.keywork.worker;
 
 import dev.keywork.internal.Threads;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /** Tells the owner what happens, from a thread of its own: an owner who is slow to listen costs no lease. */
 final class Teller {
   private static final long LAST_WORDS_SECONDS = 2;
 
+  /** So many events may wait for an owner who is slow to listen; of what happens with every job no more is told. */
+  private static final int BACKLOG = 100_000;
+
   private final Consumer<WorkerEvent> listener;
-  private final ExecutorService thread;
+  private final ThreadPoolExecutor thread;
 
   /** Nobody listens where the listener is null. */
   Teller(Consumer<WorkerEvent> listener) {
     this.listener = listener;
-    this.thread =
-        listener == null ? null : Executors.newSingleThreadExecutor(Threads.daemons("keywork-events-"));
+    this.thread = listener == null ? null : new ThreadPoolExecutor(
+        1, 1, 0, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), Threads.daemons("keywork-events-"));
   }
 
-  boolean isHeard() {
-    return listener != null;
+  /** For what happens with every job: nothing is made where nobody listens. */
+  void tellOften(Supplier<WorkerEvent> event) {
+    if (thread != null && thread.getQueue().size() < BACKLOG) {
+      tell(event.get());
+    }
   }
 
   void tell(WorkerEvent event) {

@@ -9,6 +9,9 @@ import com.google.protobuf.ByteString;
 import dev.keywork.internal.Backoff;
 import dev.keywork.internal.Ticks;
 import dev.keywork.job.Job;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -90,5 +93,12 @@ class PureTest {
     }
     backoff.reset();
     assertTrue(backoff.next().compareTo(Backoff.SHORTEST.multipliedBy(2)) <= 0);
+  }
+
+  @Test
+  void theVersionThatServersAreToldIsThatOfTheArtifact() throws IOException {
+    String pom = Files.readString(Path.of("pom.xml"));
+    String own = pom.substring(pom.indexOf("<artifactId>keywork-sdk</artifactId>"));
+    assertEquals(Version.TEXT, own.substring(own.indexOf("<version>") + 9, own.indexOf("</version>")));
   }
 }

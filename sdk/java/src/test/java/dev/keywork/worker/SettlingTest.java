@@ -229,4 +229,24 @@ class SettlingTest {
       scene.drain(worker);
     }
   }
+
+  @Test
+  void handlersRunOnVirtualThreadsWhereTheRuntimeHasThem() {
+    try (Scene scene = Scene.withLongLeases()) {
+      scene.submit("a");
+      Log<Boolean> virtual = new Log<>();
+      Worker worker = scene.run(scene.builder().task((context, job) -> virtual.add(isVirtual(Thread.currentThread()))));
+      scene.untilCompleted("a");
+      assertEquals(List.of(Runtime.version().feature() >= 21), virtual.all());
+      scene.drain(worker);
+    }
+  }
+
+  private static boolean isVirtual(Thread thread) throws ReflectiveOperationException {
+    try {
+      return (boolean) Thread.class.getMethod("isVirtual").invoke(thread);
+    } catch (NoSuchMethodException older) {
+      return false;
+    }
+  }
 }

@@ -30,6 +30,11 @@ record Args(JsonObject json) {
     return number(name).map(Duration::ofMillis);
   }
 
+  boolean flag(String name) {
+    JsonElement found = json.get(name);
+    return found != null && !found.isJsonNull() && found.getAsBoolean();
+  }
+
   List<String> texts(String name) {
     List<String> texts = new ArrayList<>();
     list(name).forEach(element -> texts.add(element.getAsString()));

@@ -102,6 +102,7 @@ final class Chosen implements JobHandler {
     event.addProperty("payload", job.payload().asText());
     event.add("attributes", attributes);
     event.addProperty("left_ms", context.timeLeft().toMillis());
+    event.addProperty("trace_id", Traces.current());
     Emit.emit(event);
   }
 

@@ -6,9 +6,7 @@ import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import dev.keywork.client.KeyworkClient;
 import dev.keywork.errors.KeyworkException;
-import dev.keywork.otel.KeyworkTracing;
 import dev.keywork.worker.Worker;
-import io.opentelemetry.sdk.OpenTelemetrySdk;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -31,7 +29,6 @@ public final class Program {
   private static final List<String> CAPABILITIES = List.of(
       "worker", "submit", "submit_many", "call", "burn", "settled_event", "signals", "interceptors", "trace", "sync");
 
-  private final KeyworkTracing tracing = KeyworkTracing.of(OpenTelemetrySdk.builder().build());
   private final ExecutorService calls = Executors.newCachedThreadPool();
   private final Desk desk = new Desk();
   private KeyworkClient client;
@@ -106,7 +103,11 @@ public final class Program {
   }
 
   private void connect(String call, Args command) {
-    KeyworkClient.Builder builder = KeyworkClient.builder().interceptor(tracing.submits());
+    KeyworkClient.Builder builder = KeyworkClient.builder();
+    if (command.flag("interceptors")) {
+      builder.interceptor(Intercepted::submit);
+    }
+    builder.interceptor(Traces.submits());
     command.texts("endpoints").forEach(builder::endpoint);
     command.millis("submit_deadline_ms").ifPresent(builder::submitDeadline);
     command.millis("call_timeout_ms").ifPresent(builder::callTimeout);
@@ -123,7 +124,7 @@ public final class Program {
       notConnected(call);
       return;
     }
-    worker = Work.build(client, tracing.handlers(), command, desk);
+    worker = Work.build(client, command, desk);
     Worker running = worker;
     Thread thread = new Thread(() -> System.exit(Work.run(running)), "run");
     thread.start();

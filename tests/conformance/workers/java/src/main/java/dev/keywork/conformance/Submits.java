@@ -9,6 +9,7 @@ import dev.keywork.client.SubmitOutcome;
 import dev.keywork.client.SubmitResult;
 import dev.keywork.errors.KeyworkException;
 import dev.keywork.job.JobState;
+import io.opentelemetry.context.Scope;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
@@ -30,12 +31,19 @@ final class Submits {
       Emit.refuse(call, "INVALID_ARGUMENT", malformed.getMessage());
       return;
     }
-    SubmitOutcome outcome = client.submit(submit);
+    SubmitOutcome outcome = submitTraced(client, submit, args);
     JsonObject event = Emit.event("submitted", call);
     event.addProperty("outcome", name(outcome));
     event.addProperty("job", outcome.job().id());
     event.addProperty("state", state(outcome.job().state()));
     Emit.emit(event);
+  }
+
+  @SuppressWarnings("try") // A scope is only ever closed.
+  private static SubmitOutcome submitTraced(KeyworkClient client, Submit submit, Args args) {
+    try (Scope scope = Traces.of(args)) {
+      return client.submit(submit);
+    }
   }
 
   private static Submit submit(Args args) {

@@ -4,7 +4,6 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import dev.keywork.client.KeyworkClient;
 import dev.keywork.errors.KeyworkException;
-import dev.keywork.worker.HandlerInterceptor;
 import dev.keywork.worker.Subscription;
 import dev.keywork.worker.Worker;
 import dev.keywork.worker.WorkerCounts;
@@ -15,12 +14,15 @@ import dev.keywork.worker.WorkerException;
 final class Work {
   private Work() {}
 
-  static Worker build(KeyworkClient client, HandlerInterceptor tracing, Args args, Desk desk) {
+  static Worker build(KeyworkClient client, Args args, Desk desk) {
     String handler = args.text("handler", "wait");
     Worker.Builder builder = Worker.builder(client)
         .handler(new Chosen(handler, desk))
-        .interceptor(tracing)
         .onEvent(event -> tell(event, !handler.equals("complete")));
+    if (args.flag("interceptors")) {
+      builder.interceptor(Intercepted::handle);
+    }
+    builder.interceptor(Traces.handlers());
     args.list("queues").forEach(queue -> builder.subscribe(subscription(queue)));
     args.number("concurrency").ifPresent(handlers -> builder.concurrency(handlers.intValue()));
     args.millis("shutdown_grace_ms").ifPresent(builder::shutdownGrace);
