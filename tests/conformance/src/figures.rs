@@ -32,7 +32,7 @@ pub(crate) async fn run(sdks: &[Arc<Sdk>], json: &Path) -> io::Result<bool> {
     for sdk in sdks {
         let mut figures = Figures::new();
         for route in [Route::Scripted, Route::Direct] {
-            match measure(sdk, route).await {
+            match Box::pin(measure(sdk, route)).await {
                 Ok(taken) => figures.extend(taken),
                 Err(why) => {
                     well = false;
