@@ -28,6 +28,11 @@ const EXPIRES: Duration = Duration::from_secs(2);
 /// When a pull of which nothing was heard counts as over.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3);
 const CHUNK: usize = 512;
+/// Most bytes of one pull, where no single message may be larger. nats-server closes a connection that has more than
+/// 64 MiB to read, and what was on its way then waits for a whole AckWait and costs an attempt.
+const PULL_BYTES: usize = 8 << 20;
+/// What a message may have besides its payload and headers: its subject, which no limit of NATS counts.
+const SUBJECT_BYTES: usize = 4 << 10;
 
 /// One delivery.
 #[derive(Debug)]
@@ -111,10 +116,11 @@ impl QueuePulls {
         self.mark().await;
         self.next += 1;
         let id = self.next;
+        let bytes = self.most_bytes();
         let body = if wait {
-            json!({ "batch": count, "expires": nanoseconds(EXPIRES) })
+            json!({ "batch": count, "max_bytes": bytes, "expires": nanoseconds(EXPIRES) })
         } else {
-            json!({ "batch": count, "no_wait": true })
+            json!({ "batch": count, "max_bytes": bytes, "no_wait": true })
         };
         let subject = format!(
             "$JS.API.CONSUMER.MSG.NEXT.{}.{CONSUMER}",
@@ -135,6 +141,12 @@ impl QueuePulls {
             }
             Err(error) => tracing::debug!(%error, "failed to ask for jobs"),
         }
+    }
+
+    /// The bytes of one pull: the largest message that NATS takes always fits.
+    fn most_bytes(&self) -> usize {
+        let largest = self.jobs.nats().pulling().server_info().max_payload;
+        PULL_BYTES.max(largest) + SUBJECT_BYTES
     }
 
     /// Sends a mark while jobs may come, and forgets pulls that nothing was heard of.

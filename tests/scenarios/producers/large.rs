@@ -162,3 +162,32 @@ async fn odd_attributes_come_through_as_they_are() {
     offer(&mut client, request.clone()).await;
     assert_comes_through(&mut client, &request).await;
 }
+
+/// nats-server closes a connection that has more than 64 MiB to read; what was on its way would cost an attempt.
+#[tokio::test(flavor = "multi_thread")]
+async fn law_9_many_large_jobs_at_once_cost_no_connection_and_no_attempt() {
+    const JOBS: usize = 300;
+    let (_nats, server) = one_server().await;
+    let mut client = client(&server).await;
+    for from in (0..JOBS).step_by(6) {
+        // As much as one message may hold.
+        let items = (from..from + 6)
+            .map(|n| proto::SubmitRequest {
+                payload: vec![7; 512 * 1024].into(),
+                ..submit("q", &format!("k{n}"), "")
+            })
+            .collect();
+        let request = proto::SubmitBatchRequest { items };
+        client.submit_batch(request).await.expect("verdicts");
+    }
+    let mut session = Session::open(&mut client, hello("worker", "q", 1_000)).await;
+    let mut keys = HashSet::new();
+    while keys.len() < JOBS {
+        for delivery in session.deliveries().await {
+            assert_eq!(delivery.attempt, 1, "it was lost on its way");
+            let settled = session.settle(&delivery.lease_token, complete()).await;
+            assert_eq!(settled, SettlementOutcome::Settled);
+            keys.insert(delivery.job.expect("a job").key);
+        }
+    }
+}
