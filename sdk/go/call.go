@@ -2,6 +2,7 @@ package keywork
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -33,14 +34,22 @@ func call[Request, Response any](
 		return nil, ofContext(ctx, sent)
 	}
 	if limited.Err() != nil {
-		late := unanswered("the server did not answer in time")
-		late.nothingHappened = !sent
-		return nil, late
+		return nil, tooLate(server.Addr)
 	}
 	if wrong := unwritable(request); wrong != nil {
 		return nil, wrong
 	}
 	return nil, errorOf(err, answer{trailer: trailer, sent: sent, told: len(header)+len(trailer) > 0})
+}
+
+// tooLate is a call that was not answered by this server within its time limit; nil: no connection was made.
+func tooLate(server net.Addr) *Error {
+	if server == nil {
+		late := unanswered("no connection to the server was made in time")
+		late.nothingHappened = true
+		return late
+	}
+	return unanswered(server.String() + " did not answer in time")
 }
 
 // unwritable says why a request could not even be written to the wire. The transport's own word for that, INTERNAL, is
@@ -83,6 +92,9 @@ func untilAnswered[Response any](
 	}
 }
 
+// shortestTry is what a try is given at least: one that ends sooner would tell nothing, and hide what the one before told.
+const shortestTry = 50 * time.Millisecond
+
 // patience is how long a call that is safe to repeat is repeated.
 type patience struct {
 	client   *Client
@@ -111,7 +123,7 @@ func (p *patience) renew() {
 func (p *patience) after(ctx context.Context, err *Error) *Error {
 	p.doubt = p.doubt || !err.nothingHappened
 	pause := max(p.backoff.next(), err.retryAfter)
-	if !err.isOutage() || ctx.Err() != nil || !time.Now().Add(pause).Before(p.deadline) {
+	if !err.isOutage() || ctx.Err() != nil || !time.Now().Add(pause+shortestTry).Before(p.deadline) {
 		return err.withDoubt(p.doubt)
 	}
 	timer := time.NewTimer(pause)

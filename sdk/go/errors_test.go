@@ -90,21 +90,22 @@ func answers(t *testing.T, err *keywork.Error, row documented) {
 
 func TestAnOutageAnswersAsItsDocumentationSays(t *testing.T) {
 	scene := longLeases(t)
-	client := impatient(t, scene.server.Endpoint())
 	for _, row := range table(t) {
 		if row.code != codes.Unavailable {
 			continue
 		}
-		refusal := keyworktest.RefusalOf(row.code, row.reason, "text")
-		refusals := make([]keyworktest.SubmitFault, 20)
-		for i := range refusals {
-			refusals[i] = keyworktest.Refused(refusal)
-		}
-		scene.faults(refusals...)
-		_, err := client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "k"})
-		row.retry = 0
+		scene.faults(keyworktest.Refused(awayForLong(t, row.reason)))
+		_, err := scene.client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "k"})
+		row.retry = time.Hour
 		answers(t, errorOf(t, err), row)
 	}
+}
+
+// awayForLong is an outage that is not worth another try before any deadline.
+func awayForLong(t *testing.T, reason keywork.Reason) *status.Status {
+	t.Helper()
+	refusal := keyworktest.RefusalOf(codes.Unavailable, reason, "text")
+	return must(refusal.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)}))(t)
 }
 
 func TestAnErrorNamesItsReasonAndItsFields(t *testing.T) {

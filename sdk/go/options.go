@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,21 @@ import (
 
 // DefaultEndpoint is the server of a client that is told none.
 const DefaultEndpoint = "http://127.0.0.1:50051"
+
+// EndpointsFromEnv are the servers that the environment variable KEYWORK_SERVER names, with commas between them; without
+// it, [DefaultEndpoint].
+func EndpointsFromEnv() []string {
+	var endpoints []string
+	for server := range strings.SplitSeq(os.Getenv("KEYWORK_SERVER"), ",") {
+		if server = strings.TrimSpace(server); server != "" {
+			endpoints = append(endpoints, server)
+		}
+	}
+	if len(endpoints) == 0 {
+		return []string{DefaultEndpoint}
+	}
+	return endpoints
+}
 
 const (
 	defaultSubmitDeadline = 30 * time.Second
@@ -88,7 +104,7 @@ func parseEndpoint(uri string) (endpoint, *Error) {
 		return endpoint{}, localError(codes.InvalidArgument, "failed to read the endpoint %q: %v", uri, err)
 	}
 	if !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" {
-		const want = "it must be like http://host:port or https://host:port"
+		const want = "write such as http://127.0.0.1:50051, or https:// for TLS"
 		return endpoint{}, localError(codes.InvalidArgument, "failed to read the endpoint %q: %s", uri, want)
 	}
 	secure := parsed.Scheme == "https"

@@ -101,8 +101,15 @@ type submitDuplex = duplex[keyworkv1.SubmitStreamRequest, keyworkv1.SubmitStream
 
 func (p *pump) run(ctx context.Context) {
 	patience := newPatience(p.client)
-	// Nothing is opened for nothing.
-	for p.wait(ctx); !p.isDone(); {
+	for {
+		if len(p.flying) == 0 {
+			// There is nothing to connect for, and nothing that has waited.
+			p.wait(ctx)
+			patience.renew()
+		}
+		if p.isDone() {
+			return
+		}
 		err := p.connection(ctx, patience)
 		if err == nil {
 			return
@@ -122,7 +129,7 @@ func (p *pump) run(ctx context.Context) {
 	}
 }
 
-// wait waits for the first offer.
+// wait waits for an offer, or until there will be none.
 func (p *pump) wait(ctx context.Context) {
 	for len(p.flying) == 0 && p.offers != nil && !p.left {
 		select {
@@ -168,7 +175,9 @@ func (p *pump) exchange(ctx context.Context, open *submitDuplex, patience *patie
 	for !p.isDone() {
 		now := time.Now()
 		if len(p.flying) == 0 {
+			// While no answer is due, neither silence nor patience counts.
 			heard = now
+			patience.renew()
 		} else if now.Sub(heard) >= limit {
 			return unanswered("the server fell silent on the submit stream")
 		}

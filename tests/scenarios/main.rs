@@ -3,6 +3,7 @@
 //! Tests are named as what must hold. A test that bears a law's number would fail if the law broke.
 
 mod consumers;
+mod drift;
 mod heartbeats;
 mod holders;
 mod keys;

@@ -134,7 +134,11 @@ impl Engine {
     /// # Errors
     /// [`OpenError::Unknown`] when it is not there.
     pub async fn queue(&self, name: &QueueName) -> Result<QueueView, AdminError> {
-        let info = self.nats().queue_info(name).await?;
+        let info = match self.nats().queue_info(name).await {
+            // Opening makes what was deleted of it by hand, such as its consumer.
+            Err(QueueError::Unknown) => self.open_existing(name).await?.jobs.info().await?,
+            info => info?,
+        };
         let dead = self.nats().count_dead(name).await?;
         let open = self.open_already(name);
         let sessions = open.map_or(0, |queue| queue.state.lock().roster.len());

@@ -108,6 +108,9 @@ impl Engine {
         sequence: u64,
     ) -> Result<Option<SubmitAnswer>, SubmitError> {
         let queue = self.open_existing(name).await?;
+        if let Some(drift) = queue.drift() {
+            return Err(OpenError::Drift(drift).into());
+        }
         let Some(letter) = queue.jobs.dead_letter(sequence).await? else {
             return Ok(None);
         };

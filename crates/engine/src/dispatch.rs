@@ -95,7 +95,7 @@ pub(crate) async fn run(engine: Engine, queue: Arc<Queue>, pulls: QueuePulls) {
 impl Dispatcher {
     /// Asks for what there is room for. Little by little only when nothing is asked for.
     async fn ask(&mut self) {
-        if !certain(&self.queue).await {
+        if !self.queue.sound() || !certain(&self.queue).await {
             return;
         }
         let now = Instant::now();
@@ -134,7 +134,7 @@ impl Dispatcher {
         };
         self.quiet = false;
         self.queue.learn_waits(last.pending > 0);
-        if !certain(&self.queue).await {
+        if !self.queue.sound() || !certain(&self.queue).await {
             // They stay pending, and come back when their time runs out.
             return;
         }

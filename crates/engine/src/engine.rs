@@ -62,6 +62,8 @@ struct Inner {
     tasks: Tasks,
     options: Options,
     secret: TokenSecret,
+    /// The secret, where the servers share it through NATS.
+    shared_secret: Option<Vec<u8>>,
     /// Names this process among its peers: random, never used again.
     server: u64,
     queues: Mutex<HashMap<QueueName, Arc<Queue>>>,
@@ -84,13 +86,11 @@ impl Engine {
         nats.ensure_settings(options.replicas).await?;
         let secret = match &options.token_secret {
             Some(secret) => secret.clone(),
-            None => {
-                let fresh: [u8; 32] = rand::random();
-                nats.set_once("token-secret", fresh.to_vec()).await?
-            }
+            None => shared_secret(&nats, rand::random::<[u8; 32]>().to_vec()).await?,
         };
         let inner = Inner {
             secret: TokenSecret::new(&secret)?,
+            shared_secret: options.token_secret.is_none().then_some(secret),
             nats,
             tasks,
             options,
@@ -105,10 +105,8 @@ impl Engine {
         peers::listen(&engine)
             .await
             .map_err(|e| StartError::Peers(e.to_string()))?;
-        let forgetting = upkeep::forget_sessions(engine.clone());
-        engine
-            .tasks()
-            .start("forget-sessions", Fate::Vital, forgetting);
+        let keeping = upkeep::keep(engine.clone());
+        engine.tasks().start("keep", Fate::Vital, keeping);
         Ok(engine)
     }
 
@@ -131,6 +129,27 @@ impl Engine {
 
     pub(crate) fn server(&self) -> u64 {
         self.inner.server
+    }
+
+    /// Makes the servers' settings again where somebody deleted them.
+    ///
+    /// # Errors
+    /// What failed.
+    pub(crate) async fn keep_settings(&self) -> Result<(), QueueError> {
+        if self.nats().has_settings().await? {
+            return Ok(());
+        }
+        tracing::warn!("the servers' settings were deleted: writing them again");
+        self.nats().ensure_settings(self.options().replicas).await?;
+        if let Some(secret) = &self.inner.shared_secret
+            && shared_secret(self.nats(), secret.clone()).await? != *secret
+        {
+            tracing::error!("another server made a new token secret: restart this one");
+        }
+        for queue in self.all_open() {
+            queue.remember_again().await?;
+        }
+        Ok(())
     }
 
     /// Opens a worker session.
@@ -156,6 +175,15 @@ impl Engine {
     /// Opens a queue, making it where that is allowed.
     pub(crate) async fn open(&self, name: &QueueName) -> Result<Arc<Queue>, OpenError> {
         self.open_or(name, self.options().make_queues).await
+    }
+
+    /// Opens a queue to accept jobs or to lease them: refused while it has drifted.
+    pub(crate) async fn open_sound(&self, name: &QueueName) -> Result<Arc<Queue>, OpenError> {
+        let queue = self.open(name).await?;
+        match queue.drift() {
+            Some(drift) => Err(OpenError::Drift(drift)),
+            None => Ok(queue),
+        }
     }
 
     /// Opens a queue that exists.
@@ -432,6 +460,11 @@ impl Engine {
             queue.end_leases(self, &[sequence]);
         }
     }
+}
+
+/// The secret that all servers share: this one where there is none yet.
+async fn shared_secret(nats: &Nats, ours: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+    nats.set_once("token-secret", ours).await
 }
 
 /// Asks a session to go. One that has ended does not need to know.

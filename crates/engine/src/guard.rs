@@ -7,13 +7,14 @@
 //! back what nobody holds. New sequences are served meanwhile. The clean-up of jobs that ended and came
 //! back goes first.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use keywork_jetstream::{
     ApiError,
     pull::Delivery,
     queues::{QueueError, QueueInfo},
 };
+use keywork_model::limits;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -35,6 +36,9 @@ pub(crate) struct Guard {
     until: Option<Instant>,
     forgiven_until: Option<Instant>,
     dropped: u32,
+    /// When each was dropped last in this wait.
+    dropped_at: HashMap<u64, Instant>,
+    ack_wait: Duration,
     /// Whether everything up to the boundary was drawn since the wait began.
     drawn: bool,
 }
@@ -67,6 +71,8 @@ impl Guard {
             until: None,
             forgiven_until: None,
             dropped: 0,
+            dropped_at: HashMap::new(),
+            ack_wait: info.ack_wait,
             drawn: false,
         }
     }
@@ -115,7 +121,17 @@ impl Guard {
         self.until = Some(now + wait);
         self.forgiven_until = Some(now + wait + wait);
         self.dropped = 0;
+        self.dropped_at.clear();
+        self.ack_wait = ack_wait;
         self.drawn = false;
+    }
+
+    /// Whether NATS, since its restart, waited for this one in vain: nobody has extended it since it was
+    /// dropped here, and every lease from before is over.
+    fn waited_for(&self, sequence: u64, now: Instant) -> bool {
+        let at_least = self.ack_wait.saturating_sub(limits::ACK_WAIT_MARGIN);
+        let dropped = self.dropped_at.get(&sequence);
+        dropped.is_some_and(|at| now.duration_since(*at) >= at_least)
     }
 
     /// Judges a delivery.
@@ -125,7 +141,11 @@ impl Guard {
             return Verdict::Certain;
         }
         if self.waiting(now) {
+            if self.waited_for(sequence, now) {
+                return Verdict::Forgiven;
+            }
             self.dropped += 1;
+            self.dropped_at.insert(sequence, now);
             return Verdict::Drop;
         }
         match self.forgiven_until {
@@ -280,6 +300,19 @@ impl Queue {
         self.jobs.nats().set(&self.seen_name(), value).await
     }
 
+    /// Writes again what the settings said, where they were deleted. During a wait its end does that.
+    pub(crate) async fn remember_again(&self) -> Result<(), ApiError> {
+        let keeper = {
+            let guard = self.guard.lock();
+            let certain = guard.epoch.is_some() && guard.until.is_none();
+            certain.then(|| guard.keeper.clone())
+        };
+        match keeper {
+            Some(keeper) => self.remember(&keeper, false).await,
+            None => Ok(()),
+        }
+    }
+
     fn seen_name(&self) -> String {
         format!("seen.{}", self.name)
     }
@@ -303,8 +336,34 @@ mod tests {
             until: None,
             forgiven_until: None,
             dropped: 0,
+            dropped_at: HashMap::new(),
+            ack_wait: Duration::ZERO,
             drawn: false,
         }
+    }
+
+    #[test]
+    fn what_comes_again_after_a_whole_wait_of_nats_is_not_dropped_twice() {
+        let (mut guard, now) = (guard(), Instant::now());
+        guard.begin(10, Duration::from_secs(16), now);
+        let drawn = now + Duration::from_millis(100);
+        assert_eq!(guard.judge(10, drawn), Verdict::Drop);
+        assert_eq!(guard.judge(8, drawn), Verdict::Drop);
+        let early = drawn + Duration::from_secs(13);
+        assert_eq!(guard.judge(8, early), Verdict::Drop);
+        let again = drawn + Duration::from_secs(16);
+        assert!(guard.waiting(again));
+        assert_eq!(guard.judge(10, again), Verdict::Forgiven);
+        assert_eq!(
+            guard.judge(9, again),
+            Verdict::Drop,
+            "it was never waited for"
+        );
+        assert_eq!(
+            guard.judge(8, again),
+            Verdict::Drop,
+            "nor this one for long"
+        );
     }
 
     #[test]

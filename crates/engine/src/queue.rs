@@ -38,7 +38,7 @@ pub(crate) struct Queue {
     pub(crate) stop: CancellationToken,
     pub(crate) opened: Instant,
     known: RwLock<Known>,
-    outstanding: AtomicI64,
+    depth: Depth,
     delivered: AtomicU64,
     /// Since when that is known, by the last look for its own sake.
     delivered_at: tokio::sync::Mutex<Option<Instant>>,
@@ -56,6 +56,7 @@ pub(crate) struct QueueState {
 struct Known {
     config: Arc<QueueConfig>,
     ack_wait: Duration,
+    drift: Option<String>,
 }
 
 impl Queue {
@@ -71,24 +72,33 @@ impl Queue {
             stop,
             opened: Instant::now(),
             known: RwLock::new(Known::of(info)),
-            outstanding: AtomicI64::new(0),
+            depth: Depth::default(),
             delivered: AtomicU64::new(0),
             delivered_at: tokio::sync::Mutex::default(),
         };
-        queue.learn(info);
+        queue.learn(info, Seen(0));
         queue
     }
 
+    /// Call it before reading the queue for [`Queue::learn`].
+    pub(crate) fn before_read(&self) -> Seen {
+        self.depth.seen()
+    }
+
     /// Takes in what was read of the queue. Answers whether leases last otherwise than before.
-    pub(crate) fn learn(&self, info: &QueueInfo) -> bool {
-        let before = self.lease_duration();
+    pub(crate) fn learn(&self, info: &QueueInfo, before: Seen) -> bool {
+        let lasted = self.lease_duration();
+        let drift = self.drift();
+        if drift != info.drift {
+            match &info.drift {
+                Some(drift) => tracing::error!(queue = %self.name, "{drift}"),
+                None => tracing::info!(queue = %self.name, "the queue's drift is mended"),
+            }
+        }
         *self.known.write() = Known::of(info);
-        self.outstanding.store(
-            i64::try_from(info.messages).unwrap_or(i64::MAX),
-            Ordering::Relaxed,
-        );
+        self.depth.read(info.messages, before);
         self.saw_delivered(info.delivered);
-        before != self.lease_duration()
+        lasted != self.lease_duration()
     }
 
     pub(crate) fn config(&self) -> Arc<QueueConfig> {
@@ -107,20 +117,29 @@ impl Queue {
         self.known.read().ack_wait
     }
 
-    /// Jobs that were accepted here since the last look.
+    /// A job was accepted here.
     pub(crate) fn count_accepted(&self) {
-        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        self.depth.accepted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Jobs that ended here since the last look.
+    /// A job ended here.
     pub(crate) fn count_ended(&self) {
-        self.outstanding.fetch_sub(1, Ordering::Relaxed);
+        self.depth.ended.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the queue is as deep as it may be, as far as this server knows.
     pub(crate) fn full(&self) -> bool {
-        let outstanding = self.outstanding.load(Ordering::Relaxed).max(0);
-        u64::try_from(outstanding).unwrap_or(0) >= self.known.read().config.max_depth
+        self.depth.now() >= self.known.read().config.max_depth
+    }
+
+    /// What somebody changed in NATS so that a law would break, at the last look.
+    pub(crate) fn drift(&self) -> Option<String> {
+        self.known.read().drift.clone()
+    }
+
+    /// Whether jobs may be accepted and leased: not while the queue has drifted.
+    pub(crate) fn sound(&self) -> bool {
+        self.known.read().drift.is_none()
     }
 
     /// Remembers that a sequence was delivered.
@@ -220,11 +239,64 @@ impl Queue {
     }
 }
 
+/// How many jobs are outstanding: as many as were read, and what was counted here since.
+#[derive(Debug, Default)]
+struct Depth {
+    /// What was read, less what had been counted then.
+    read: AtomicI64,
+    accepted: AtomicI64,
+    ended: AtomicI64,
+}
+
+/// How many jobs had been accepted before the queue was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen(i64);
+
+impl Depth {
+    fn seen(&self) -> Seen {
+        Seen(self.accepted.load(Ordering::Relaxed))
+    }
+
+    /// What was accepted while the queue was read may be missing in what was read, and what ended may be
+    /// there no more: so the first counts and the second does not, and the limit is not passed.
+    fn read(&self, messages: u64, before: Seen) {
+        let messages = i64::try_from(messages).unwrap_or(i64::MAX / 2);
+        let counted = before.0 - self.ended.load(Ordering::Relaxed);
+        self.read.store(messages - counted, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        let accepted = self.accepted.load(Ordering::Relaxed);
+        let now = self.read.load(Ordering::Relaxed) + accepted - self.ended.load(Ordering::Relaxed);
+        u64::try_from(now).unwrap_or(0)
+    }
+}
+
 impl Known {
     fn of(info: &QueueInfo) -> Self {
         Self {
             config: Arc::new(info.config.clone()),
             ack_wait: info.ack_wait,
+            drift: info.drift.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_overwrites_nothing_that_was_counted_since_it_began() {
+        let depth = Depth::default();
+        depth.read(5, depth.seen());
+        let before = depth.seen();
+        depth.accepted.fetch_add(3, Ordering::Relaxed);
+        depth.read(5, before);
+        assert_eq!(depth.now(), 8, "none of the three was in what was read");
+        depth.ended.fetch_add(2, Ordering::Relaxed);
+        assert_eq!(depth.now(), 6);
+        depth.read(6, depth.seen());
+        assert_eq!(depth.now(), 6);
     }
 }

@@ -88,7 +88,7 @@ impl Engine {
         submission: Submission,
         on_conflict: OnConflict,
     ) -> Concluded {
-        let queue = self.open(queue).await?;
+        let queue = self.open_sound(queue).await?;
         let offer = prepare(&queue, submission, on_conflict)?;
         if queue.full() {
             return refuse_full(self, offer).await;
@@ -158,8 +158,8 @@ impl Submits {
         submission: Submission,
         on_conflict: OnConflict,
     ) -> Result<(), SubmitError> {
-        let open = self.engine.open_already(name).filter(|queue| !queue.full());
-        let Some(queue) = open else {
+        let open = self.engine.open_already(name);
+        let Some(queue) = open.filter(|queue| queue.sound() && !queue.full()) else {
             let (engine, name) = (self.engine.clone(), name.clone());
             self.go_slow(async move { (id, engine.submit(&name, submission, on_conflict).await) });
             return Ok(());
@@ -386,7 +386,7 @@ async fn gone(queue: &Queue) -> bool {
 
 /// Offers the same job to a queue that was deleted meanwhile.
 async fn again(engine: &Engine, offer: Offer) -> Concluded {
-    let queue = engine.open(&offer.queue.name).await?;
+    let queue = engine.open_sound(&offer.queue.name).await?;
     let offer = Offer { queue, ..offer };
     match offer.publish().await {
         Published::Stored(_) => Ok(offer.created()),
@@ -475,8 +475,9 @@ async fn refuse_full(engine: &Engine, offer: Offer) -> Concluded {
         return offer.busy(view);
     }
     // Perhaps it is so no more.
+    let before = queue.before_read();
     if let Ok(info) = queue.jobs.info().await {
-        queue.learn(&info);
+        queue.learn(&info, before);
     }
     if !queue.full() {
         let published = offer.publish().await;

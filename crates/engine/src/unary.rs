@@ -52,7 +52,7 @@ impl Engine {
         wait: Duration,
     ) -> Result<Vec<Granted>, OpenError> {
         let until = Instant::now() + wait;
-        let queue = self.open(queue).await?;
+        let queue = self.open_sound(queue).await?;
         let id: u64 = rand::random();
         let named = worker.map_or_else(|| WorkerId::parse(&format!("pull-{id:016x}")), Ok)?;
         let served = Served {

@@ -30,8 +30,8 @@ const TERMS_GRACE: Duration = Duration::from_secs(5);
 /// Added to the old wait before JetStream's wait is shortened: until then every server has read the new
 /// configuration, and every session of the old terms has gone.
 const SHORTEN_AFTER: Duration = Duration::from_secs(10);
-/// How often sessions that are closed and hold nothing are forgotten.
-const FORGET_EVERY: Duration = Duration::from_secs(5);
+/// How often sessions that are closed and hold nothing are forgotten, and the servers' settings looked for.
+const KEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs until the queue is closed.
 pub(crate) async fn run(engine: Engine, queue: Arc<Queue>) {
@@ -40,17 +40,23 @@ pub(crate) async fn run(engine: Engine, queue: Arc<Queue>) {
     watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut read = interval(READ_EVERY);
     read.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut changes = queue.jobs.nats().queue_changes(&queue.name).await;
     let mut shorten_at = None;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = watch.tick() => watch_deadlines(&engine, &queue),
-            _ = read.tick() => {
-                let Some(info) = look(&engine, &queue).await else { continue };
-                if let Err(error) = mend(&engine, &queue, &info, &mut shorten_at).await {
-                    tracing::debug!(queue = %queue.name, %error, "failed to mend");
-                }
+            _ = watch.tick() => {
+                watch_deadlines(&engine, &queue);
+                continue;
             }
+            _ = read.tick() => {}
+            () = changes.next() => {}
+        }
+        let Some(info) = look(&engine, &queue).await else {
+            continue;
+        };
+        if let Err(error) = mend(&engine, &queue, &info, &mut shorten_at).await {
+            tracing::debug!(queue = %queue.name, %error, "failed to mend");
         }
     }
 }
@@ -101,10 +107,11 @@ pub(crate) async fn refresh(engine: Engine, queue: Arc<Queue>) {
 
 /// Reads the queue. One that is gone, or was made anew, is closed: whoever names it opens it again.
 async fn look(engine: &Engine, queue: &Arc<Queue>) -> Option<QueueInfo> {
+    let before = queue.before_read();
     match queue.jobs.info().await {
         Ok(info) if info.incarnation == queue.jobs.incarnation() => {
             queue.guard.lock().saw_keeper(&info.keeper);
-            if queue.learn(&info) {
+            if queue.learn(&info, before) {
                 for session in queue.state.lock().roster.sessions() {
                     send_away(&session, GoAwayReason::TermsChanged, TERMS_GRACE);
                 }
@@ -128,6 +135,13 @@ async fn mend(
     info: &QueueInfo,
     shorten_at: &mut Option<Instant>,
 ) -> Result<(), QueueError> {
+    if info.drift.is_some() {
+        // What is in the stream may not be what Keywork takes it for.
+        return Ok(());
+    }
+    if info.to_repair {
+        queue.jobs.nats().repair_queue(&queue.name).await?;
+    }
     queue.close_wait(engine).await?;
     adjust_wait(queue, info, shorten_at).await?;
     chase(queue, info);
@@ -172,14 +186,23 @@ async fn adjust_wait(
     Ok(())
 }
 
-/// Forgets sessions that are closed and hold nothing.
-pub(crate) async fn forget_sessions(engine: Engine) {
+/// Forgets sessions that are closed and hold nothing, and keeps the servers' settings.
+pub(crate) async fn keep(engine: Engine) {
     let stop = engine.tasks().stopping().clone();
-    let mut ticks = interval(FORGET_EVERY);
+    let mut ticks = interval(KEEP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = ticks.tick() => engine.forget_closed(),
+            _ = ticks.tick() => {}
+        }
+        engine.forget_closed();
+        let keeping = tokio::select! {
+            () = stop.cancelled() => return,
+            keeping = engine.keep_settings() => keeping,
+        };
+        if let Err(error) = keeping {
+            tracing::debug!(%error, "failed to look for the servers' settings");
         }
     }
 }

@@ -96,6 +96,11 @@ impl ApiError {
         }
     }
 
+    /// Whether the stream is not there.
+    pub(crate) fn no_stream(&self) -> bool {
+        self.code() == Some(code::NO_STREAM)
+    }
+
     /// Whether it is certain that nothing happened.
     pub fn nothing_happened(&self) -> bool {
         match self {

@@ -1,12 +1,13 @@
 //! The verbs on one queue's dead letters.
 
+use async_nats::HeaderMap;
 use bytes::Bytes;
 use keywork_model::{DeadReason, Job, Mark, QueueConfig, QueueName, UnixMillis};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    api::{self, ApiError, Published},
+    api::{self, ApiError, Failure, Published},
     codec,
     connect::{ANSWER_WITHIN, Nats},
     jobs::Jobs,
@@ -70,9 +71,10 @@ impl Nats {
         config: &QueueConfig,
     ) -> Result<(), QueueError> {
         let stream = self.names().dead_stream(queue);
-        let info: Info = self
-            .read(format!("STREAM.INFO.{stream}"), Bytes::new())
-            .await?;
+        let info = self.read::<Info>(format!("STREAM.INFO.{stream}"), Bytes::new());
+        let Some(info) = unless_deleted(info.await)? else {
+            return Ok(self.restore_beside(queue).await?);
+        };
         let mut wanted = info.config;
         let age = json!(nanoseconds(config.dead_letter_retention));
         if wanted.insert("max_age".into(), age.clone()) == Some(age) {
@@ -92,10 +94,17 @@ impl Nats {
     /// What failed.
     pub async fn count_dead(&self, queue: &QueueName) -> Result<u64, ApiError> {
         let stream = self.names().dead_stream(queue);
-        let info: Info = self
-            .read(format!("STREAM.INFO.{stream}"), Bytes::new())
-            .await?;
-        Ok(info.state.messages)
+        let info = self.read::<Info>(format!("STREAM.INFO.{stream}"), Bytes::new());
+        Ok(unless_deleted(info.await)?.map_or(0, |info| info.state.messages))
+    }
+}
+
+/// A stream that somebody deleted holds nothing.
+fn unless_deleted<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.no_stream() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -126,11 +135,8 @@ impl Jobs {
         headers.insert(header::REASON, reason.as_str());
         headers.insert(header::MSG_ID, format!("{}.{sequence}", job.id));
         let subject = self.nats().names().dead(self.queue(), subject);
-        let (publishing, payload) = (self.nats().publishing(), job.payload.clone());
-        let reply = publishing
-            .request(subject, Some(headers), payload, ANSWER_WITHIN)
-            .await;
-        match reply.published() {
+        let payload = job.payload.clone();
+        match self.publish_beside(subject, headers, payload).await? {
             Published::Stored(_) | Published::Duplicate(_) | Published::InFlight => Ok(()),
             Published::Failed(failure) => Err(failure.into()),
             Published::Refused(refusal) => Err(refusal.into()),
@@ -138,6 +144,27 @@ impl Jobs {
                 ApiError::Unreadable("the stream of dead letters is full".into()),
             ),
         }
+    }
+
+    /// Publishes to a stream beside the jobs. One that does not answer may have been deleted: then it is made
+    /// again.
+    pub(crate) async fn publish_beside(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+    ) -> Result<Published, ApiError> {
+        let publishing = self.nats().publishing();
+        let publish = || {
+            let (subject, headers, payload) = (subject.clone(), headers.clone(), payload.clone());
+            publishing.request(subject, Some(headers), payload, ANSWER_WITHIN)
+        };
+        let published = publish().await.published();
+        if published != Published::Failed(Failure::NoResponders) {
+            return Ok(published);
+        }
+        self.nats().restore_beside(self.queue()).await?;
+        Ok(publish().await.published())
     }
 
     /// The first dead letter at or after a sequence; of one key, where a subject is given.
@@ -168,7 +195,8 @@ impl Jobs {
 
     async fn dead(&self, body: Value) -> Result<Option<DeadLetter>, ApiError> {
         let stream = self.dead_stream();
-        let Some(raw) = self.nats().message_twice(&stream, &body).await? else {
+        let found = self.nats().message_twice(&stream, &body).await;
+        let Some(raw) = unless_deleted(found)?.flatten() else {
             return Ok(None);
         };
         let (headers, payload, died_at) = (raw.headers()?, raw.payload()?, raw.stored_at());
@@ -196,7 +224,9 @@ impl Jobs {
         let what = format!("STREAM.MSG.DELETE.{}", self.dead_stream());
         let body = json!({ "seq": sequence, "no_erase": true }).to_string();
         let answer = self.nats().change::<Success>(what, body.into()).await;
-        Ok(api::found(answer)?.is_some_and(|a| a.success))
+        Ok(unless_deleted(api::found(answer))?
+            .flatten()
+            .is_some_and(|a| a.success))
     }
 
     /// Deletes all dead letters. Answers how many.
@@ -209,10 +239,7 @@ impl Jobs {
             purged: u64,
         }
         let what = format!("STREAM.PURGE.{}", self.dead_stream());
-        Ok(self
-            .nats()
-            .change::<Purged>(what, Bytes::new())
-            .await?
-            .purged)
+        let answer = self.nats().change::<Purged>(what, Bytes::new()).await;
+        Ok(unless_deleted(answer)?.map_or(0, |a| a.purged))
     }
 }

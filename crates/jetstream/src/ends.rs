@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     api::{ApiError, Published},
-    connect::{ANSWER_WITHIN, Nats},
+    connect::Nats,
     jobs::Jobs,
     names::{header, key_token},
     queues::nanoseconds,
@@ -43,11 +43,7 @@ impl Jobs {
         let mut headers = HeaderMap::new();
         headers.insert(header::ENDED, sequence.to_string());
         let subject = self.nats().names().end(self.queue(), subject);
-        let publishing = self.nats().publishing();
-        let reply = publishing
-            .request(subject, Some(headers), Bytes::new(), ANSWER_WITHIN)
-            .await;
-        match reply.published() {
+        match self.publish_beside(subject, headers, Bytes::new()).await? {
             Published::Stored(_) | Published::Duplicate(_) => Ok(()),
             Published::Failed(failure) => Err(failure.into()),
             Published::Refused(refusal) => Err(refusal.into()),
@@ -89,8 +85,12 @@ impl Jobs {
         let (mut ends, mut from) = (Vec::new(), 1);
         loop {
             let next = json!({ "seq": from, "next_by_subj": filter });
-            let Some(message) = self.nats().message(&stream, &next).await? else {
-                return Ok(ends);
+            let message = match self.nats().message(&stream, &next).await {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(ends),
+                // Somebody deleted it: the next end makes it again.
+                Err(error) if error.no_stream() => return Ok(ends),
+                Err(error) => return Err(error),
             };
             from = message.sequence + 1;
             let headers = message.headers()?;

@@ -1,5 +1,6 @@
 //! Queues as streams: made, compared with what Keywork needs, changed, counted, deleted.
 
+mod changes;
 mod drift;
 mod front;
 
@@ -17,9 +18,10 @@ use crate::{
     names::CONSUMER,
 };
 
+pub use changes::QueueChanges;
 pub use front::Front;
 
-use drift::stream_config;
+use drift::{repaired, stream_config};
 
 const METADATA: &str = "keywork.queue";
 /// A leader that has heard of its followers within this time is the leader: no other is chosen sooner.
@@ -158,6 +160,10 @@ pub struct QueueInfo {
     pub keeper: String,
     /// How long JetStream waits for a settlement now.
     pub ack_wait: Duration,
+    /// What somebody changed so that a law would break.
+    pub drift: Option<String>,
+    /// Whether something was changed that [`Nats::repair_queue`] puts right.
+    pub to_repair: bool,
 }
 
 impl Nats {
@@ -203,10 +209,7 @@ impl Nats {
         let config = stored_config(&stream);
         let replicas = replicas(&stream);
         self.repair_stream(queue, &stream, &config).await?;
-        self.ensure_dead(queue, &config, replicas).await?;
-        if replicas == 1 {
-            self.ensure_ends().await?;
-        }
+        self.ensure_beside(queue, &config, replicas).await?;
         let front = self.ensure_front(queue).await?;
         let consumer = self.consumer_behind(queue, &config, front).await?;
         self.check_consumer(queue, &consumer)?;
@@ -218,6 +221,32 @@ impl Nats {
         ))
     }
 
+    /// Makes the streams beside a queue's jobs where they are not there.
+    async fn ensure_beside(
+        &self,
+        queue: &QueueName,
+        config: &QueueConfig,
+        replicas: usize,
+    ) -> Result<(), ApiError> {
+        self.ensure_dead(queue, config, replicas).await?;
+        if replicas == 1 {
+            self.ensure_ends().await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the streams beside a queue's jobs again, as where somebody deleted them. Where one of them does
+    /// not answer, that may be why.
+    ///
+    /// # Errors
+    /// What failed.
+    pub(crate) async fn restore_beside(&self, queue: &QueueName) -> Result<(), ApiError> {
+        let what = format!("STREAM.INFO.{}", self.names().jobs_stream(queue));
+        let stream: StreamInfo = self.read(what, Bytes::new()).await?;
+        let config = stored_config(&stream);
+        self.ensure_beside(queue, &config, replicas(&stream)).await
+    }
+
     /// A queue as it is now.
     ///
     /// # Errors
@@ -225,8 +254,13 @@ impl Nats {
     pub async fn queue_info(&self, queue: &QueueName) -> Result<QueueInfo, QueueError> {
         let stream = self.stream_info(queue).await?;
         let consumer = self.consumer_info(queue).await?;
+        let config = stored_config(&stream);
+        let sound = self.check_stream(queue, &stream);
+        let sound = sound.and_then(|()| self.check_consumer(queue, &consumer));
         Ok(QueueInfo {
-            config: stored_config(&stream),
+            drift: sound.err().map(|drift| drift.to_string()),
+            to_repair: repaired(&stream, &config).is_some(),
+            config,
             incarnation: incarnation(&stream),
             created_at: UnixMillis(u64::try_from(stream.created.as_millisecond()).unwrap_or(0)),
             replicas: replicas(&stream),

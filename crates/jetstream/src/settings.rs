@@ -31,6 +31,19 @@ impl Nats {
         self.ensure_stream(&stream, &config).await
     }
 
+    /// Whether the stream of settings is there.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn has_settings(&self) -> Result<bool, ApiError> {
+        let what = format!("STREAM.INFO.{}", self.names().settings_stream());
+        match self.read::<serde_json::Value>(what, Bytes::new()).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.no_stream() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes a stream; one of that name that is there already will do.
     pub(crate) async fn ensure_stream(
         &self,

@@ -177,6 +177,21 @@ test("a lease thread that cannot be started is told, with where it was looked fo
   });
 });
 
+test("a lease thread that dies cancels the handlers", async () => {
+  await using scene = await Scene.with();
+  const start = { kind: "start", lease: 1, slot: 0, job: { key: "a" } };
+  const code = `
+    import { parentPort } from "node:worker_threads";
+    parentPort.postMessage([${JSON.stringify(start)}]);
+    parentPort.on("message", () => undefined);
+    setTimeout(() => { throw new Error("boom"); }, 100);`;
+  const leaseThread = new URL(`data:text/javascript,${encodeURIComponent(code)}`);
+  const running = scene.start({ leaseThread });
+  await scene.untilCancelled("a", "LEASE_LOST");
+  await assert.rejects(running.end(), { kind: "BROKEN", message: /boom/ });
+  await scene.untilEvent("failed");
+});
+
 test("with several servers the worker goes on at the next one", async () => {
   await using first = await Scene.with();
   await using second = await Scene.with();

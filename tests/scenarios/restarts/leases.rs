@@ -161,3 +161,22 @@ async fn law_4_extended_leases_outlive_a_kill_of_nats_and_the_server() {
     })
     .await;
 }
+
+/// They may have been leased, for all that anybody knows; the wait for that is one of JetStream's, not two.
+#[tokio::test(flavor = "multi_thread")]
+async fn queued_jobs_run_after_one_wait_when_nats_was_killed() {
+    const SPARE: Duration = Duration::from_secs(4);
+    let (nats, server) = one_server().await;
+    make_queue(&server, QUEUE, lease_of(LEASE)).await;
+    let mut at = client(&server).await;
+    create_all(&mut at, QUEUE, &keys("key", 20)).await;
+    nats.kill();
+    nats.restart().await;
+    let back_at = Instant::now();
+    nats_is_back(&mut at).await;
+    let mut session = Session::open(&mut at, hello("w", QUEUE, 100)).await;
+    let _living = session.keep_beating(Vec::new());
+    session.deliveries_of(21).await;
+    let took = back_at.elapsed();
+    assert!(took < LEASE + Duration::from_secs(1) + SPARE, "{took:?}");
+}

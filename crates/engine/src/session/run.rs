@@ -160,7 +160,7 @@ async fn serve(
     let total: f64 = wanted.iter().map(|(_, weight)| f64::from(*weight)).sum();
     let mut served = Vec::with_capacity(wanted.len());
     for (name, weight) in wanted {
-        let queue = engine.open(name).await?;
+        let queue = engine.open_sound(name).await?;
         let term = queue.lease_duration();
         served.push(Served {
             queue,

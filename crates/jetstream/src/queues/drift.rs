@@ -6,7 +6,7 @@ use std::time::Duration;
 use keywork_model::{QueueConfig, QueueName};
 use serde_json::{Map, Value, json};
 
-use super::{ConsumerInfo, METADATA, QueueError, StreamInfo, nanoseconds};
+use super::{ConsumerInfo, METADATA, QueueError, StreamInfo, nanoseconds, stored_config};
 use crate::{clock, connect::Nats, names::CONSUMER};
 
 impl Nats {
@@ -29,6 +29,8 @@ impl Nats {
             ("deny_purge", json!(false)),
             ("no_ack", json!(false)),
             ("storage", json!("file")),
+            // Keys would share a subject, or be stored under one that nobody looks at.
+            ("subject_transform", Value::Null),
         ];
         check(queue, "stream", &stream.config, &needed)
     }
@@ -45,6 +47,8 @@ impl Nats {
             ("max_ack_pending", json!(-1)),
             ("filter_subject", json!(filter)),
             ("backoff", json!([])),
+            // Jobs would come without their payload.
+            ("headers_only", json!(false)),
         ];
         check(queue, "consumer", &info.config, &needed)
     }
@@ -56,23 +60,38 @@ impl Nats {
         stream: &StreamInfo,
         config: &QueueConfig,
     ) -> Result<(), QueueError> {
-        let mut wanted = stream.config.clone();
-        wanted.insert("allow_rollup_hdrs".into(), json!(true));
-        wanted.insert("allow_direct".into(), json!(true));
-        wanted.insert(
-            "duplicate_window".into(),
-            json!(nanoseconds(config.dedupe_window)),
-        );
-        let metadata = wanted.entry("metadata").or_insert_with(|| json!({}));
-        if metadata.get(METADATA).is_none() {
-            metadata[METADATA] = json!(serde_json::to_string(config).unwrap_or_default());
-        }
-        if wanted == stream.config {
+        let Some(wanted) = repaired(stream, config) else {
             return Ok(());
-        }
+        };
         tracing::warn!(%queue, "repairing the stream's configuration");
         self.update_stream(queue, wanted).await
     }
+
+    /// Puts a queue right that was changed where that breaks no law.
+    ///
+    /// # Errors
+    /// What failed.
+    pub async fn repair_queue(&self, queue: &QueueName) -> Result<(), QueueError> {
+        let stream = self.stream_info(queue).await?;
+        self.repair_stream(queue, &stream, &stored_config(&stream))
+            .await
+    }
+}
+
+/// The stream's configuration as it is put right; `None`: it is.
+pub(super) fn repaired(stream: &StreamInfo, config: &QueueConfig) -> Option<Map<String, Value>> {
+    let mut wanted = stream.config.clone();
+    wanted.insert("allow_rollup_hdrs".into(), json!(true));
+    wanted.insert("allow_direct".into(), json!(true));
+    wanted.insert(
+        "duplicate_window".into(),
+        json!(nanoseconds(config.dedupe_window)),
+    );
+    let metadata = wanted.entry("metadata").or_insert_with(|| json!({}));
+    if metadata.get(METADATA).is_none() {
+        metadata[METADATA] = json!(serde_json::to_string(config).unwrap_or_default());
+    }
+    (wanted != stream.config).then_some(wanted)
 }
 
 fn check(
@@ -84,7 +103,8 @@ fn check(
     for (field, needed) in needed {
         // JetStream leaves out what is zero, empty or false.
         let found = config.get(*field).filter(|v| !v.is_null());
-        let absent_will_do = [json!(0), json!(false), json!(""), json!([])].contains(needed);
+        let absent = [Value::Null, json!(0), json!(false), json!(""), json!([])];
+        let absent_will_do = absent.contains(needed);
         if found != Some(needed) && !(found.is_none() && absent_will_do) {
             return Err(QueueError::Drift {
                 queue: queue.clone(),

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 
 	keywork "github.com/keywork/keywork/sdk/go"
 )
 
 func main() {
-	client := keywork.MustClient(server())
+	client := keywork.MustClient(keywork.EndpointsFromEnv()...)
 	submits := make([]keywork.Submit, 10_000)
 	for number := range submits {
 		submits[number] = keywork.Submit{Queue: "reindex", Key: fmt.Sprintf("document-%d", number)}
@@ -32,11 +31,4 @@ func main() {
 		}
 	}
 	log.Printf("accepted %d, busy %d, failed %d", accepted, busy, failed)
-}
-
-func server() string {
-	if server := os.Getenv("KEYWORK_SERVER"); server != "" {
-		return server
-	}
-	return keywork.DefaultEndpoint
 }

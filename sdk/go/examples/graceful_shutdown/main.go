@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"log"
-	"os"
 	"time"
 
 	keywork "github.com/keywork/keywork/sdk/go"
@@ -23,7 +22,7 @@ func sync(ctx context.Context, job *keywork.Job) error {
 }
 
 func main() {
-	worker := keywork.NewWorker(keywork.MustClient(server()), sync, keywork.WorkerOptions{
+	worker := keywork.NewWorker(keywork.MustClient(keywork.EndpointsFromEnv()...), sync, keywork.WorkerOptions{
 		Queues:      keywork.Queues("sync"),
 		Concurrency: 8,
 		// Less than what the orchestrator waits before it kills.
@@ -33,11 +32,4 @@ func main() {
 	if err := worker.Run(context.Background()); err != nil {
 		log.Fatal(err)
 	}
-}
-
-func server() string {
-	if server := os.Getenv("KEYWORK_SERVER"); server != "" {
-		return server
-	}
-	return keywork.DefaultEndpoint
 }

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"log"
-	"os"
 	"strconv"
 	"time"
 
@@ -32,17 +31,10 @@ func rebuild(ctx context.Context, job *keywork.Job) error {
 }
 
 func main() {
-	worker := keywork.NewWorker(keywork.MustClient(server()), rebuild, keywork.WorkerOptions{
+	worker := keywork.NewWorker(keywork.MustClient(keywork.EndpointsFromEnv()...), rebuild, keywork.WorkerOptions{
 		Queues: keywork.Queues("rebuild"),
 	})
 	if err := worker.Run(context.Background()); err != nil {
 		log.Fatal(err)
 	}
-}
-
-func server() string {
-	if server := os.Getenv("KEYWORK_SERVER"); server != "" {
-		return server
-	}
-	return keywork.DefaultEndpoint
 }

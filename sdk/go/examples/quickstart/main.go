@@ -8,7 +8,7 @@ import (
 )
 
 func main() {
-	ctx, client := context.Background(), keywork.MustClient("http://127.0.0.1:50051")
+	ctx, client := context.Background(), keywork.MustClient(keywork.EndpointsFromEnv()...)
 	if _, err := client.Submit(ctx, keywork.Submit{Queue: "reconcile", Key: "cluster-eu-1"}); err != nil {
 		log.Fatal(err)
 	}

@@ -1043,7 +1043,7 @@ pub enum SettlementOutcome {
     Unspecified = 0,
     /// It counts; JetStream confirmed it. Where the job ended, its key is free.
     Settled = 1,
-    /// The job had ended already; most likely this is a retry of a settlement that counted.
+    /// The settlement counted before: this is a retry of it, or the job had ended already.
     AlreadySettled = 2,
     /// The lease was lost before. Nothing was changed.
     LeaseLost = 3,

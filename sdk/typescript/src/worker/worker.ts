@@ -153,8 +153,13 @@ export class Worker implements AsyncDisposable {
       if (this.#order !== Order.Work) this.#post({ order: this.#order });
       thread.on("message", (messages: ToMain[]) => {
         for (const message of messages) {
-          if (message.kind === "ended") end = message;
-          else this.#receive(message, runner);
+          if (message.kind !== "ended") {
+            this.#receive(message, runner);
+            continue;
+          }
+          end = message;
+          // It has nothing left to do; whatever might still hold it must not hold up `run`.
+          void thread.terminate();
         }
       });
       thread.on("error", broken);
