@@ -27,6 +27,11 @@ conformance: ## Holds every SDK to all scenarios; ends with a table.
 	@tools/install-nats-server
 	tests/conformance/run
 
+.PHONY: figures
+figures: ## Measures every SDK, with release builds; ends with a table.
+	@tools/install-nats-server
+	tests/conformance/run --figures
+
 .PHONY: tools
 tools: ## Installs nats-server, buf and grpcurl into .tools.
 	@tools/install-nats-server

@@ -6,12 +6,15 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import pytest
 from support import Cancelled, Scene, Started, within
 
 from keywork import CancelReason, Context, Job, WorkerForcedError, events
+from keywork._worker.leases import DEFAULT_TERMS, Held
+from keywork._worker.runners import LoopRunner
 
 
 async def test_a_drain_finishes_what_runs_and_starts_nothing_new(short: Scene) -> None:
@@ -98,6 +101,26 @@ async def test_a_handler_that_swallows_its_cancellation_is_cancelled_again(scene
     async with scene.worker(deaf, shutdown_grace=0.05, cancel_grace=0.05):
         await scene.until_started(1)
     assert scene.server.seen().settled("release") == ["a"]
+
+
+async def test_two_cancellations_that_come_at_once_are_both_felt(scene: Scene) -> None:
+    async def deaf_once(context: Context, job: Job) -> None:
+        scene.steps.add(Started(job.key))
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.Event().wait()
+
+    worker = scene.worker()
+    runner = LoopRunner(worker._shared, asyncio.get_running_loop(), deaf_once, [], None)
+    held = Held(b"token", Job(key="a"), DEFAULT_TERMS, time.monotonic() + 60)
+    runner.start([held])
+    await scene.until_started(1)
+    held.context._cancel(CancelReason.WORKER_SHUTDOWN)
+    runner.cancel([held])
+    runner.cancel([held])
+    finished = await asyncio.to_thread(worker._shared.inbox.get, timeout=20)
+    assert finished.held is held
 
 
 async def test_a_second_order_releases_everything_and_is_an_error(scene: Scene) -> None:

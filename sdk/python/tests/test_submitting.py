@@ -27,6 +27,7 @@ from keywork import (
     Submitted,
     UnavailableError,
     UnimplementedError,
+    _connection,
     raw,
     reasons,
 )
@@ -169,6 +170,35 @@ async def test_a_stream_of_submits_is_answered_as_it_goes(scene: Scene) -> None:
         if seen == 5_000:
             break
     await answers.aclose()
+
+
+async def test_a_stream_that_was_idle_for_long_is_as_patient_as_a_new_one(server: FakeServer) -> None:
+    async def slow() -> AsyncIterator[Submit]:
+        yield Submit("q", "a")
+        await server.until("the first", lambda seen: len(seen.submits) == 1)
+        await asyncio.sleep(0.6)  # More than the client's patience.
+        with server.script() as script:
+            script.submit_faults.append(SubmitFault.BROKEN)
+        yield Submit("q", "b")
+
+    async with server.client(submit_deadline=0.5) as client:
+        results = await client.submit_many(slow())
+    assert [_outcome(result) for result in results] == [SubmitOutcome.CREATED] * 2
+
+
+async def test_a_channel_is_replaced_after_repeated_outages(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_connection, "FRESH_EVERY", 0.0)
+    async with server.client() as client:
+        await client.submit("q", "a")
+        first = client._channels._made[0]
+        refusals = [Status(StatusCode.UNAVAILABLE, "away", retry_after=0)] * 4
+        with server.script() as script:
+            script.submit_faults.extend(refusals)
+        assert (await client.submit("q", "b")).accepted
+        assert client._channels._made[0] is not first
+        assert [channel for _, channel in client._channels._stale] == [first], "calls may go over it still"
 
 
 async def test_an_error_of_the_source_is_raised(scene: Scene) -> None:

@@ -26,6 +26,8 @@ mod backoff;
 pub mod client;
 pub mod errors;
 pub mod job;
+#[cfg(feature = "otel")]
+pub mod otel;
 pub mod raw;
 mod tasks;
 pub mod testing;

@@ -22,10 +22,13 @@ const worker = new Worker({
 });
 const run = worker.runUntil();
 while (worker.counts().started === 0) await sleep(1);
-const working = performance.now();
+const [working, cpu] = [performance.now(), process.cpuUsage()];
 while (worker.counts().settled < count) await sleep(5);
-const worked = performance.now() - working;
+const [worked, { user, system }] = [performance.now() - working, process.cpuUsage(cpu)];
 worker.drain();
 await run;
 const rate = (ms: number) => Math.round((count / ms) * 1_000);
-console.log(`submitted ${rate(submitted)} a second, ran and settled ${rate(worked)} a second`);
+const micros = Math.round((user + system) / count);
+console.log(
+  `submitted ${rate(submitted)} a second, ran and settled ${rate(worked)} a second, ${micros} µs of CPU each`,
+);

@@ -118,7 +118,7 @@ test("no more handlers run at once than the concurrency says", async () => {
   await running.drain();
 });
 
-test("the deadline of a context moves with the heartbeats, also while the handler does not yield", async () => {
+test("the deadline of a context moves with the heartbeats", async () => {
   await using scene = await Scene.withShortLeases();
   await scene.submit("a");
   const deadlines = new Log<[number, number]>();

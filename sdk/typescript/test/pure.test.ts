@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Backoff } from "../src/backoff.js";
+import { Channels } from "../src/client/channels.js";
 import { packDetails, readDetails } from "../src/details.js";
 import { errorFrom } from "../src/errors.js";
 import { reasons, VERSION } from "../src/index.js";
@@ -120,6 +121,28 @@ test("waits stay between the shortest and the longest, and are short again after
   }
   backoff.reset();
   assert(backoff.next() <= 200);
+});
+
+test("a channel is made anew after repeated outages of its server, and only then", () => {
+  const endpoints = ["http://127.0.0.1:1", "http://127.0.0.1:2"];
+  const channels = new Channels({ endpoints, headers: {}, tls: undefined });
+  const first = channels.current();
+  /** One round of outages, of both servers. */
+  const round = () => {
+    for (const _ of endpoints) channels.turnAway(channels.place());
+  };
+  round();
+  round();
+  assert.equal(channels.current(), first, "it may come back");
+  channels.answered(channels.place());
+  round();
+  round();
+  assert.equal(channels.current(), first, "what was before its last answer is forgiven");
+  round();
+  assert.notEqual(channels.current(), first);
+  channels.turnAway(channels.place() - 1);
+  assert.equal(channels.place(), 10, "a server that was turned away from is not turned away from again");
+  channels.close();
 });
 
 test("the details of a status are read as they were written", () => {

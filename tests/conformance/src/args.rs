@@ -23,12 +23,15 @@ pub(crate) struct Args {
     /// Only through the proxy.
     #[arg(long)]
     pub(crate) proxied: bool,
-    /// Where the results go, as JSON.
+    /// Where the results go, as JSON. Default: `conformance.json`, or `figures.json`, in cargo's target folder.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// How many scenarios are played at once.
-    #[arg(long, default_value_t = 4, value_name = "N")]
+    #[arg(long, default_value_t = 6, value_name = "N")]
     pub(crate) jobs: usize,
+    /// The checkout whose scenarios and workers are used. Default: the one that this was built from.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
     /// Does not build the workers-under-test first.
     #[arg(long)]
     pub(crate) no_build: bool,

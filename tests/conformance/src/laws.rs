@@ -215,28 +215,48 @@ fn cancelled_late(
     runs: &[Run],
     frozen: &HashMap<String, Vec<(Instant, Instant)>>,
 ) -> Vec<String> {
-    let mut found = Vec::new();
-    for lost in entries.iter().filter(|entry| entry.is("lease_lost")) {
-        let still = frozen.get(&lost.who).is_some_and(|spans| {
-            spans
-                .iter()
-                .any(|(from, to)| *from <= lost.at && lost.at <= *to)
-        });
-        let mut late = runs.iter().filter(|run| {
-            run.worker == lost.who
-                && run.key == lost.text("key")
-                && !run.burns
-                && run.start <= lost.at
-                && run.end.is_none_or(|end| end > lost.at + CANCELLED_WITHIN)
-        });
-        if let Some(run) = late.next().filter(|_| !still) {
-            found.push(format!(
-                "the handler of the key {} was not cancelled within a second of the loss of its lease",
-                run.key
-            ));
-        }
-    }
-    found
+    let lost = entries.iter().filter(|entry| entry.is("lease_lost"));
+    let in_time = |lost: &&Entry| {
+        was_cancelled(entries, lost) || stood_still(frozen, lost) || !still_ran(runs, lost)
+    };
+    lost.filter(|lost| !in_time(lost))
+        .map(|lost| {
+            let key = lost.text("key");
+            format!(
+                "the handler of the key {key} was not cancelled within a second of the loss of its lease"
+            )
+        })
+        .collect()
+}
+
+/// A handler of the key heard of it about then. A worker may write the two in either order, and after the handler of
+/// the key's next lease has started.
+fn was_cancelled(entries: &[Entry], lost: &Entry) -> bool {
+    entries.iter().any(|entry| {
+        let after = entry.at.saturating_duration_since(lost.at);
+        let before = lost.at.saturating_duration_since(entry.at);
+        entry.is("cancelled")
+            && entry.who == lost.who
+            && entry.text("key") == lost.text("key")
+            && after.max(before) <= CANCELLED_WITHIN
+    })
+}
+
+fn stood_still(frozen: &HashMap<String, Vec<(Instant, Instant)>>, lost: &Entry) -> bool {
+    frozen.get(&lost.who).is_some_and(|spans| {
+        let mut spans = spans.iter();
+        spans.any(|(from, to)| *from <= lost.at && lost.at <= *to)
+    })
+}
+
+fn still_ran(runs: &[Run], lost: &Entry) -> bool {
+    runs.iter().any(|run| {
+        run.worker == lost.who
+            && run.key == lost.text("key")
+            && !run.burns
+            && run.start <= lost.at
+            && run.end.is_none_or(|end| end > lost.at + CANCELLED_WITHIN)
+    })
 }
 
 fn garbage(entries: &[Entry]) -> Vec<String> {
@@ -259,4 +279,114 @@ fn unexpected_exits(entries: &[Entry]) -> Vec<String> {
         .filter(|entry| !entry.was_taken() && !killed(&entry.who))
         .map(|entry| format!("{} ended unasked, with {}", entry.who, entry.event["code"]))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A trace: who said what, and how many milliseconds after its begin.
+    fn trace(all: &[(u64, &str, Value)]) -> Vec<Entry> {
+        let begun = Instant::now();
+        let entry = |(ms, who, event): &(u64, &str, Value)| {
+            Entry::new(begun + Duration::from_millis(*ms), who, event.clone())
+        };
+        all.iter().map(entry).collect()
+    }
+
+    fn said(event: &str, fencing: u64) -> Value {
+        json!({"event": event, "queue": "q", "key": "k", "fencing": fencing, "outcome": "SETTLED"})
+    }
+
+    fn signal(signal: &str) -> Value {
+        json!({"event": "signal", "details": {"worker": "a", "signal": signal}})
+    }
+
+    #[test]
+    fn one_run_after_the_other_breaks_no_law() {
+        let runs = [
+            (0, "a", said("started", 1)),
+            (10, "a", said("ended", 1)),
+            (20, "a", said("settled", 1)),
+            (30, "b", said("started", 2)),
+            (40, "b", said("cancelled", 2)),
+        ];
+        assert_eq!(broken(&trace(&runs)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn two_handlers_of_a_key_at_once_are_seen() {
+        let runs = [
+            (0, "a", said("started", 1)),
+            (10, "b", said("started", 2)),
+            (200, "a", said("cancelled", 1)),
+        ];
+        assert_eq!(broken(&trace(&runs)).len(), 1);
+    }
+
+    #[test]
+    fn a_process_that_stood_still_is_given_a_second_to_notice() {
+        let thawed_at = |cancelled: u64| {
+            trace(&[
+                (0, "a", said("started", 1)),
+                (10, RUNNER, signal("SIGSTOP")),
+                (3_000, "b", said("started", 2)),
+                (5_000, RUNNER, signal("SIGCONT")),
+                (cancelled, "a", said("cancelled", 1)),
+            ])
+        };
+        assert!(broken(&thawed_at(5_900)).is_empty());
+        assert_eq!(broken(&thawed_at(6_900)).len(), 1);
+    }
+
+    #[test]
+    fn fencing_numbers_that_do_not_grow_are_seen() {
+        let runs = [
+            (0, "a", said("started", 2)),
+            (10, "a", said("ended", 2)),
+            (100, "a", said("started", 2)),
+        ];
+        assert_eq!(broken(&trace(&runs)).len(), 1);
+    }
+
+    #[test]
+    fn a_lease_that_is_settled_twice_is_seen() {
+        let twice = [(0, "a", said("settled", 1)), (10, "b", said("settled", 1))];
+        assert_eq!(broken(&trace(&twice)).len(), 1);
+    }
+
+    #[test]
+    fn a_handler_must_hear_of_its_lost_lease_within_a_second() {
+        let heard_after = |ms: u64| {
+            trace(&[
+                (0, "a", said("started", 1)),
+                (1_000, "a", json!({"event": "lease_lost", "key": "k"})),
+                (1_000 + ms, "a", said("cancelled", 1)),
+            ])
+        };
+        assert!(broken(&heard_after(900)).is_empty());
+        assert_eq!(broken(&heard_after(1_100)).len(), 1);
+    }
+
+    #[test]
+    fn more_handlers_than_the_concurrency_are_seen() {
+        let start = json!({"event": "command", "details": {"worker": "a", "command": {"do": "start", "concurrency": 1}}});
+        let other = json!({"event": "started", "queue": "q", "key": "l", "fencing": 2});
+        let runs = [
+            (0, RUNNER, start),
+            (1, "a", said("started", 1)),
+            (2, "a", other),
+        ];
+        assert_eq!(broken(&trace(&runs)).len(), 1);
+    }
+
+    #[test]
+    fn an_end_that_nobody_asked_for_is_seen() {
+        let exit = json!({"event": "exit", "code": 1});
+        assert_eq!(broken(&trace(&[(0, "a", exit.clone())])).len(), 1);
+        let killed = [(0, RUNNER, signal("SIGKILL")), (1, "a", exit)];
+        assert!(broken(&trace(&killed)).is_empty());
+    }
 }

@@ -5,6 +5,7 @@
 //! nothing of any SDK but the protocol in `tests/conformance/README.md`.
 
 mod args;
+mod figures;
 mod laws;
 mod pattern;
 mod play;
@@ -19,7 +20,7 @@ mod world;
 use std::{
     error::Error,
     io::{Write, stdout},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
 };
@@ -44,9 +45,8 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> Result<bool, Box<dyn Error>> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = own.ancestors().nth(2).unwrap_or(own);
-    let mut scenarios = Scenario::read_all(&own.join("scenarios"))?;
+    let root = args.root.clone().unwrap_or_else(checkout);
+    let mut scenarios = Scenario::read_all(&root.join("tests/conformance/scenarios"))?;
     if !args.scenario.is_empty() {
         scenarios.retain(|scenario| args.scenario.contains(&scenario.id));
     }
@@ -55,11 +55,24 @@ async fn run(args: Args) -> Result<bool, Box<dyn Error>> {
         return Ok(true);
     }
     let (mut sdks, mut unprepared) = (Vec::new(), Vec::new());
-    for sdk in Sdk::find(root, &args.sdk, !args.no_build)? {
+    for sdk in Sdk::find(&root, &args.sdk, !args.no_build)? {
         match sdk {
             Ok(sdk) => sdks.push(Arc::new(sdk)),
             Err(error) => unprepared.push(error.to_string()),
         }
+    }
+    let name = if args.figures {
+        "figures.json"
+    } else {
+        "conformance.json"
+    };
+    let json = args
+        .json
+        .clone()
+        .unwrap_or_else(|| world::target_dir().join("..").join(name));
+    if args.figures {
+        let figures = figures::run(&sdks, &json);
+        return Ok(LocalSet::new().run_until(figures).await?);
     }
     let scenarios: Vec<Arc<Scenario>> = scenarios.into_iter().map(Arc::new).collect();
     // Processes are read, and the scripted server works, on threads of their own; the players share this one.
@@ -67,13 +80,17 @@ async fn run(args: Args) -> Result<bool, Box<dyn Error>> {
         .run_until(suite::run(&args, &sdks, &scenarios))
         .await;
     say(&table::print(&records, &sdks, &scenarios));
-    if let Some(path) = &args.json {
-        table::write(path, &records, &sdks)?;
-    }
+    table::write(&json, &records, &sdks)?;
     unprepared
         .iter()
         .for_each(|error| say(&format!("FAIL: {error}")));
     Ok(unprepared.is_empty() && table::all_well(&records))
+}
+
+/// The checkout that this was built from.
+fn checkout() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).unwrap_or(own).to_owned()
 }
 
 fn list(scenarios: &[Scenario]) {

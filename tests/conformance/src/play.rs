@@ -1,10 +1,13 @@
 //! Playing one scenario with one SDK: its steps in order, then the laws over the whole trace.
 
 mod events;
+mod figures;
 mod queue;
 mod scripted;
 mod workers;
 mod world;
+
+pub(crate) use figures::Figure;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -89,6 +89,10 @@ impl Process {
         })
     }
 
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }

@@ -373,6 +373,20 @@ pub(crate) enum SeenWhat {
 }
 
 impl Scenario {
+    /// One without steps: what figures are taken in.
+    pub(crate) fn blank() -> Self {
+        Self {
+            id: "figures".to_owned(),
+            title: String::new(),
+            quick: None,
+            needs: Vec::new(),
+            paths: Vec::new(),
+            seconds: 0,
+            queue: QueueSettings::default(),
+            steps: Vec::new(),
+        }
+    }
+
     /// Reads all scenarios of a folder, ordered by id.
     pub(crate) fn read_all(folder: &Path) -> Result<Vec<Self>, ScenarioError> {
         let unreadable = |source| ScenarioError::Unreadable {

@@ -190,8 +190,14 @@ fn read(path: &Path, name: &str) -> Result<Config, SdkError> {
     })
 }
 
-/// `{root}` is the checkout, `{target}` where what cargo built stands.
+/// `{root}` is the checkout, `{target}` where what cargo built stands, `{profile}` how it was built.
 fn placed(text: &str, root: &Path) -> String {
+    let profile = if cfg!(debug_assertions) {
+        "dev"
+    } else {
+        "release"
+    };
+    let text = text.replace("{profile}", profile);
     text.replace("{root}", &root.display().to_string()).replace(
         "{target}",
         target_dir().to_string_lossy().trim_end_matches('/'),

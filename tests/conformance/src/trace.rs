@@ -27,6 +27,16 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// What happened then; no step has waited for it.
+    pub(crate) fn new(at: Instant, who: &str, event: Value) -> Self {
+        Self {
+            at,
+            who: who.to_owned(),
+            event,
+            taken: false,
+        }
+    }
+
     pub(crate) fn is(&self, event: &str) -> bool {
         self.event["event"] == event
     }
@@ -92,12 +102,7 @@ impl Trace {
     pub(crate) fn add(&self, who: &str, event: Value) {
         let length = {
             let mut entries = self.lock();
-            entries.push(Entry {
-                at: Instant::now(),
-                who: who.to_owned(),
-                event,
-                taken: false,
-            });
+            entries.push(Entry::new(Instant::now(), who, event));
             entries.len()
         };
         self.length.send_replace(length);

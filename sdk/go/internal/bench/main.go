@@ -1,3 +1,5 @@
+//go:build unix
+
 // Measures the figures of the README: go run ./internal/bench, with KEYWORK_BIN naming the server's program (a release
 // build) and nats-server on the path. It starts servers of its own, on 127.0.0.1, and stops them.
 package main

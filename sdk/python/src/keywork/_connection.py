@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,8 +27,11 @@ Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 DEFAULT_ENDPOINT = "http://127.0.0.1:50051"
 #: Largest message taken: a delivery of a thousand jobs with payloads is large.
 MESSAGE_BYTES = 256 << 20
-#: After so many outages in a row a channel is replaced by a fresh one.
+#: After so many outages in a row a channel is replaced by a fresh one, but no sooner than this after the last one.
 OUTAGES_UNTIL_FRESH = 3
+FRESH_EVERY = 1.0
+#: How long a channel that was replaced is kept, in seconds, for the calls that still go over it.
+STALE_FOR = 75.0
 
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_time_ms", 10_000),
@@ -131,6 +136,9 @@ class Channels:
         self._made: dict[int, grpc.Channel] = {}
         self._methods: dict[tuple[int, str], Any] = {}
         self._outages = 0
+        self._fresh_at = time.monotonic()
+        #: Channels that were replaced, and when.
+        self._stale: deque[tuple[float, grpc.Channel]] = deque()
         self._closed = False
         #: The server in use: a number that grows, counted round.
         self.place = 0
@@ -158,6 +166,7 @@ class Channels:
             # What is left of the parent's channels is not ours to close.
             self._process = os.getpid()
             self._made, self._methods = {}, {}
+            self._stale.clear()
 
     def _channel(self, number: int) -> grpc.Channel:
         channel = self._made.get(number)
@@ -171,27 +180,35 @@ class Channels:
 
     def turn_away(self, place: int) -> None:
         """Turns to the next server, unless another call has turned away from this one already."""
-        stale = None
+        now = time.monotonic()
         with self._lock:
             if place != self.place:
                 return
             self._outages += 1
-            if self._outages >= OUTAGES_UNTIL_FRESH * len(self.options.endpoints):
-                stale = self._forget(place % len(self.options.endpoints))
+            many = self._outages >= OUTAGES_UNTIL_FRESH * len(self.options.endpoints)
+            if many and now - self._fresh_at >= FRESH_EVERY:
+                self._replace(place % len(self.options.endpoints), now)
             self.place += 1
-        if stale is not None:
-            stale.close()
+            old = [self._stale.popleft()[1] for since, _ in list(self._stale) if now - since > STALE_FOR]
+        for channel in old:
+            channel.close()
 
-    def _forget(self, number: int) -> grpc.Channel | None:
+    def _replace(self, number: int, now: float) -> None:
+        """Forgets a channel; the next call makes another."""
+        self._outages, self._fresh_at = 0, now
         self._methods = {key: made for key, made in self._methods.items() if key[0] != number}
-        return self._made.pop(number, None)
+        channel = self._made.pop(number, None)
+        if channel is not None:
+            self._stale.append((now, channel))
 
     def close(self) -> None:
         """Closes every channel; calls that are under way end."""
         with self._lock:
             self._closed = True
-            made, self._made, self._methods = self._made, {}, {}
+            channels = [*self._made.values(), *(channel for _, channel in self._stale)]
+            self._made, self._methods = {}, {}
+            self._stale.clear()
             ours = self._process == os.getpid()
         if ours:
-            for channel in made.values():
+            for channel in channels:
                 channel.close()

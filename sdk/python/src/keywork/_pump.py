@@ -1,7 +1,7 @@
 """Offering many jobs on one stream: pipelined, bounded in flight, and mended when it breaks.
 
 One thread keeps the offers that are unanswered, and sends them again, with the same ``request_id``s, after the stream
-broke. The callers' half is `Credits`: it lets no more be offered than is taken.
+broke. Callers keep to the window: they offer no more than that before they have taken the answers.
 """
 
 from __future__ import annotations
@@ -104,8 +104,11 @@ class Pump:
     def _connected(self, patience: Patience) -> None:
         """One connection, and the wait after it broke."""
         error = self._connection(patience)
-        if error is None:
+        if error is None or not self._flying:
             return
+        # The patience that counts is that with the oldest offer: nothing was lost while there was none.
+        oldest = next(iter(self._flying.values())).since
+        patience.deadline = max(patience.deadline, oldest + self._channels.options.submit_deadline)
         for flying in self._flying.values():
             flying.doubt = flying.doubt or not error.has_no_side_effects()
         try:

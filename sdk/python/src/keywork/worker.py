@@ -16,7 +16,7 @@ from keywork._worker.driver import Driver
 from keywork._worker.runners import LoopRunner
 from keywork._worker.shared import MOST_HANDLERS, Shared, weights
 from keywork._worker.stop import FLUSH_WITHIN, Order
-from keywork.errors import WorkerError
+from keywork.errors import WorkerBrokenError, WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -223,10 +223,15 @@ def start(shared: Shared, runner: Runner, done: Callable[[WorkerError | None], N
     """Starts the worker's thread; `done` is called by it at its end."""
 
     def work() -> None:
-        driver = Driver(shared, runner)
-        driver.run()
-        runner.close()
-        done(driver.error)
+        error: WorkerError | None = WorkerBrokenError()
+        try:
+            driver = Driver(shared, runner)
+            driver.run()
+            error = driver.error
+            runner.close()
+        finally:
+            # Whoever waits for the end must not wait for ever.
+            done(error)
 
     threading.Thread(target=work, name="keywork-worker", daemon=True).start()
 

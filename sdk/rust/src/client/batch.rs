@@ -20,15 +20,22 @@ impl Client {
         &self,
         submits: impl IntoIterator<Item = Submit>,
     ) -> Result<Vec<Result<SubmitOutcome, Error>>, Error> {
-        let offers: Vec<Offer> = submits.into_iter().map(Submit::into_offer).collect();
-        let items = offers.iter().map(|offer| offer.request.clone()).collect();
-        let response = self
-            .batch_until_answered(raw::SubmitBatchRequest { items })
-            .await?;
+        let offers: Vec<Offer> = submits.into_iter().map(|one| self.prepare(one)).collect();
+        let items = offers.iter().map(|offer| offer.request().clone()).collect();
+        let answered = self.batch_until_answered(raw::SubmitBatchRequest { items });
+        let response = match answered.await {
+            Ok(response) => response,
+            Err(error) => {
+                for offer in &offers {
+                    let _ = self.conclude(offer, Err(error.clone()));
+                }
+                return Err(error);
+            }
+        };
         let mut results = response.results.into_iter();
         Ok(offers
             .iter()
-            .map(|offer| offer.read(results.next()))
+            .map(|offer| self.conclude(offer, offer.read(results.next())))
             .collect())
     }
 

@@ -3,7 +3,7 @@
 use std::{
     fmt::Display,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -16,7 +16,7 @@ use tonic::{
     transport::{Channel, Endpoint, Uri},
 };
 
-use super::{Client, Options};
+use super::{Client, Options, SubmitInterceptor, intercept::Interceptors};
 use crate::{Error, raw::work_queue_client::WorkQueueClient};
 
 /// A stream's window: what a server may send ahead of our reading it.
@@ -49,12 +49,13 @@ impl Interceptor for Headers {
 }
 
 /// The options of a [`Client`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ClientBuilder {
     endpoints: Vec<String>,
     metadata: Vec<(String, String)>,
     submit_deadline: Duration,
     call_timeout: Duration,
+    interceptors: Vec<Arc<dyn SubmitInterceptor>>,
 }
 
 impl Default for ClientBuilder {
@@ -64,6 +65,7 @@ impl Default for ClientBuilder {
             metadata: Vec::new(),
             submit_deadline: Duration::from_secs(30),
             call_timeout: Duration::from_secs(10),
+            interceptors: Vec::new(),
         }
     }
 }
@@ -98,6 +100,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Stands round every job that is offered; the first one added is the outermost.
+    #[must_use]
+    pub fn interceptor(mut self, interceptor: impl SubmitInterceptor) -> Self {
+        self.interceptors.push(Arc::new(interceptor));
+        self
+    }
+
     /// Makes the client. Nothing is connected yet.
     ///
     /// # Errors
@@ -116,10 +125,19 @@ impl ClientBuilder {
             metadata: metadata(&self.metadata)?,
             submit_deadline: self.submit_deadline,
             call_timeout: self.call_timeout,
+            interceptors: Interceptors::new(self.interceptors),
         };
         Ok(Client {
             channels: Channels::new(options).into(),
         })
+    }
+}
+
+impl std::fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("endpoints", &self.endpoints)
+            .finish_non_exhaustive()
     }
 }
 

@@ -7,6 +7,7 @@ mod batch;
 mod call;
 mod connection;
 mod dead;
+mod intercept;
 mod jobs;
 mod leases;
 mod options;
@@ -17,6 +18,7 @@ mod submit;
 
 pub use connection::{ClientBuilder, Headers, Transport};
 pub use dead::{Redriven, Which};
+pub use intercept::SubmitInterceptor;
 pub use leases::{LeaseExtension, Leased, LostReason, Pull, Settle, Settled};
 pub use queues::{Page, Queue, QueueConfig, QueueStats};
 pub use schedules::Schedule;

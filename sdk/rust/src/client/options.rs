@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::intercept::Interceptors;
 use tonic::{metadata::MetadataMap, transport::Endpoint};
 
 /// A client's options, checked.
@@ -13,6 +14,8 @@ pub(crate) struct Options {
     pub(crate) metadata: MetadataMap,
     /// How long a submit is tried before its last error is told.
     pub(crate) submit_deadline: Duration,
+    /// What stands round every submit.
+    pub(crate) interceptors: Interceptors,
     /// How long one try of a unary call may take.
     pub(crate) call_timeout: Duration,
 }

@@ -45,10 +45,11 @@ impl Client {
         &self,
         submits: impl IntoIterator<Item = Submit>,
     ) -> Vec<Result<SubmitOutcome, Error>> {
-        let submits: Vec<Submit> = submits.into_iter().collect();
+        // Made here, where what is around the caller (a span, say) can be seen by interceptors.
+        let offers: Vec<Offer> = submits.into_iter().map(|one| self.prepare(one)).collect();
         let lost = Error::local(Code::Internal, "the submitting task ended early").with_doubt(true);
-        let mut results = vec![Err(lost); submits.len()];
-        let mut answers = self.submit_stream(stream::iter(submits));
+        let mut results = vec![Err(lost); offers.len()];
+        let mut answers = self.pump(stream::iter(offers));
         while let Some((index, result)) = answers.next().await {
             results[index] = result;
         }
@@ -61,11 +62,19 @@ impl Client {
     where
         S: Stream<Item = Submit> + Send + 'static,
     {
+        let client = self.clone();
+        self.pump(submits.map(move |submit| client.prepare(submit)))
+    }
+
+    fn pump<S>(&self, offers: S) -> ReceiverStream<Answer>
+    where
+        S: Stream<Item = Offer> + Send + 'static,
+    {
         let (answers, receiver) = mpsc::channel(ANSWERS);
         let pump = Pump {
             client: self.clone(),
             place: self.channels.place(),
-            offers: submits.map(Submit::into_offer).fuse().boxed(),
+            offers: offers.fuse().boxed(),
             exhausted: false,
             next: 0,
             flying: HashMap::new(),
@@ -252,7 +261,7 @@ impl Pump {
             }
             self.due.pop_first();
             if let Some(flying) = self.flying.get(&correlation_id) {
-                let submit = flying.offer.request.clone();
+                let submit = flying.offer.request().clone();
                 bytes += submit.payload.len();
                 offers.push(raw::SubmitOffer {
                     correlation_id,
@@ -300,13 +309,20 @@ impl Pump {
                 return Ok(());
             }
         }
-        let doubt = flying.doubt;
-        self.flying.remove(&id);
-        self.answer(id, answer.map_err(|error| error.with_doubt(doubt)))
-            .await
+        let Some(Flying { offer, doubt, .. }) = self.flying.remove(&id) else {
+            return Ok(());
+        };
+        let result = answer.map_err(|error| error.with_doubt(doubt));
+        self.answer(id, &offer, result).await
     }
 
-    async fn answer(&mut self, id: u64, result: Result<SubmitOutcome, Error>) -> Result<(), End> {
+    async fn answer(
+        &mut self,
+        id: u64,
+        offer: &Offer,
+        result: Result<SubmitOutcome, Error>,
+    ) -> Result<(), End> {
+        let result = self.client.conclude(offer, result);
         let index = usize::try_from(id).unwrap_or(usize::MAX);
         self.answers
             .send((index, result))
@@ -319,13 +335,14 @@ impl Pump {
         let flying = std::mem::take(&mut self.flying);
         for (id, flying) in flying {
             let told = error.clone().with_doubt(flying.doubt);
-            if self.answer(id, Err(told)).await.is_err() {
+            if self.answer(id, &flying.offer, Err(told)).await.is_err() {
                 return;
             }
         }
         let unsent = Error::local(error.code(), error.message());
-        while self.offers.next().await.is_some() {
-            if self.answer(self.next, Err(unsent.clone())).await.is_err() {
+        while let Some(offer) = self.offers.next().await {
+            let told = Err(unsent.clone());
+            if self.answer(self.next, &offer, told).await.is_err() {
                 return;
             }
             self.next += 1;

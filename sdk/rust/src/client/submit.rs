@@ -128,12 +128,30 @@ impl Submit {
 
     /// The request, with an id made where the caller gave none.
     pub(crate) fn into_offer(self) -> Offer {
-        let mut request = self.0;
-        let own_id = request.request_id.is_empty();
+        let mut submit = self;
+        let own_id = submit.0.request_id.is_empty();
         if own_id {
-            request.request_id = Uuid::now_v7().to_string();
+            submit.0.request_id = Uuid::now_v7().to_string();
         }
-        Offer { request, own_id }
+        Offer { submit, own_id }
+    }
+
+    /// The queue that it is offered to.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        &self.0.queue
+    }
+
+    /// The key that it is about.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.0.key
+    }
+
+    /// The attributes that it has so far.
+    #[must_use]
+    pub fn attributes_mut(&mut self) -> &mut HashMap<String, String> {
+        &mut self.0.attributes
     }
 }
 
@@ -147,12 +165,16 @@ impl From<raw::SubmitRequest> for Submit {
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     /// With its `request_id`.
-    pub(crate) request: raw::SubmitRequest,
+    pub(crate) submit: Submit,
     /// This crate made the id.
     pub(crate) own_id: bool,
 }
 
 impl Offer {
+    pub(crate) fn request(&self) -> &raw::SubmitRequest {
+        &self.submit.0
+    }
+
     /// Reads the result of one item of a batch or a stream.
     pub(crate) fn read(&self, result: Option<raw::SubmitResult>) -> Result<SubmitOutcome, Error> {
         match result.and_then(|result| result.result) {
@@ -199,11 +221,32 @@ impl Client {
     /// The job was refused, or no server answered in time; [`Error::has_no_side_effects`] says whether the
     /// job may have been accepted.
     pub async fn submit(&self, submit: Submit) -> Result<SubmitOutcome, Error> {
-        let offer = submit.into_offer();
+        let offer = self.prepare(submit);
+        let result = self.submit_until_answered(&offer).await;
+        self.conclude(&offer, result)
+    }
+
+    /// Makes an offer of what interceptors have seen.
+    pub(super) fn prepare(&self, mut submit: Submit) -> Offer {
+        self.options().interceptors.before(&mut submit);
+        submit.into_offer()
+    }
+
+    /// Lets interceptors see how an offer ended.
+    pub(super) fn conclude(
+        &self,
+        offer: &Offer,
+        result: Result<SubmitOutcome, Error>,
+    ) -> Result<SubmitOutcome, Error> {
+        self.options().interceptors.after(&offer.submit, &result);
+        result
+    }
+
+    async fn submit_until_answered(&self, offer: &Offer) -> Result<SubmitOutcome, Error> {
         let deadline = Instant::now() + self.options().submit_deadline;
         let mut patience = Patience::new(self, deadline);
         loop {
-            let error = match self.submit_once(&offer, deadline).await {
+            let error = match self.submit_once(offer, deadline).await {
                 Ok(response) => return SubmitOutcome::read(response, offer.own_id),
                 Err(error) => error,
             };
@@ -220,7 +263,7 @@ impl Client {
         let mut client = self.raw();
         let left = deadline.saturating_duration_since(Instant::now());
         let limit = self.options().call_timeout.min(left);
-        match timeout(limit, client.submit(offer.request.clone())).await {
+        match timeout(limit, client.submit(offer.request().clone())).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(status)) => Err(self.channels.error(place, status)),
             Err(_) => Err(self.channels.unanswered(place)),

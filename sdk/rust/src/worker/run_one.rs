@@ -45,8 +45,11 @@ impl Drop for Report {
     }
 }
 
-/// Runs the handler and reports.
+/// Runs the handler and reports. One that was told to stop before its turn came does not start.
 pub(crate) async fn run_one(chain: Chain, context: Context, job: Job, mut report: Report) {
+    if context.is_cancelled() {
+        return report.finish(Outcome::Release);
+    }
     let outcome = chain.run(context, job).await;
     report.finish(outcome);
 }

@@ -6,3 +6,5 @@ mod settling;
 mod stopping;
 mod submitting;
 mod support;
+#[cfg(feature = "otel")]
+mod traces;

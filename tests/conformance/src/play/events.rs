@@ -52,6 +52,11 @@ impl Player<'_> {
     }
 
     pub(super) async fn expect(&mut self, expect: &Expect) -> Played {
+        self.found(expect).await.map(drop)
+    }
+
+    /// Waits for what is expected; answers the place of the last one in the trace.
+    async fn found(&mut self, expect: &Expect) -> Result<usize, Stop> {
         let from = self
             .place(expect.after.as_deref())?
             .map_or(0, |(index, _)| index);
@@ -61,6 +66,7 @@ impl Player<'_> {
             from,
         };
         let end = Instant::now() + Duration::from_millis(expect.within_ms);
+        let mut last = 0;
         for _ in 0..expect.count {
             let left = end.saturating_duration_since(Instant::now());
             let (index, entry) = self.take(&filter, left).await?;
@@ -69,8 +75,9 @@ impl Player<'_> {
             }
             self.check_time(expect, &entry)?;
             self.save(&expect.save, &entry.event);
+            last = index;
         }
-        Ok(())
+        Ok(last)
     }
 
     fn check_time(&self, expect: &Expect, entry: &Entry) -> Played {
@@ -112,13 +119,13 @@ impl Player<'_> {
             Some((index, _)) => index,
             None => self.trace.length(),
         };
-        self.expect(&never.until).await?;
+        let to = self.found(&never.until).await?;
         let filter = Filter {
             worker: never.worker.clone(),
             see: self.filled(&never.see),
             from,
         };
-        match self.trace.find(&filter, self.trace.length()) {
+        match self.trace.find(&filter, to) {
             Some(entry) => failed(format!("{} of {} must not come", entry.event, entry.who)),
             None => Ok(()),
         }

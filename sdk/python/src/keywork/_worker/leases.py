@@ -162,7 +162,7 @@ class Leases:
         if held.phase is not Phase.SETTLING:
             return False
         held.phase = Phase.GONE
-        del self._by_token[held.token]
+        self._by_token.pop(held.token, None)
         return True
 
     def lose(self, held: Held, reason: CancelReason, now: float) -> bool:
@@ -178,7 +178,7 @@ class Leases:
             self._lost.add(held)
         else:
             return False
-        del self._by_token[held.token]
+        self._by_token.pop(held.token, None)
         return True
 
     def fenced(self, broke: float | None, now: float) -> tuple[list[Held], float | None]:

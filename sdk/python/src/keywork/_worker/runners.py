@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from keywork.context import Context
     from keywork.job import Job
     from keywork.tracing import Tracing
+
+#: The least time, in seconds, that a task has to notice one cancellation before the next.
+BETWEEN_CANCELS = 0.05
 
 
 class LoopRunner:
@@ -42,6 +46,7 @@ class LoopRunner:
         self._interceptors = interceptors
         #: The loop keeps only weak references to tasks.
         self._tasks: set[asyncio.Task[Outcome]] = set()
+        self._just_cancelled: set[asyncio.Task[Outcome]] = set()
 
     def start(self, leases: list[Held]) -> None:
         """Called by the worker's thread."""
@@ -54,8 +59,9 @@ class LoopRunner:
 
     def cancel(self, leases: list[Held]) -> None:
         """Called by the worker's thread. A plain function cannot be cancelled but by its context."""
-        if self._cancellable and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._cancel, leases)
+        if self._cancellable:
+            with contextlib.suppress(RuntimeError):  # The loop is closed, and its tasks are gone.
+                self._loop.call_soon_threadsafe(self._cancel, leases)
 
     def close(self) -> None:
         """Nothing more will be started."""
@@ -72,8 +78,16 @@ class LoopRunner:
 
     def _cancel(self, leases: list[Held]) -> None:
         for held in leases:
-            if isinstance(held.handle, asyncio.Task):
-                held.handle.cancel()
+            task = held.handle
+            if not isinstance(task, asyncio.Task) or task.done():
+                continue
+            if task in self._just_cancelled:
+                # Two at once would be one to the task: it is to feel both.
+                self._loop.call_later(BETWEEN_CANCELS, self._cancel, [held])
+                continue
+            task.cancel()
+            self._just_cancelled.add(task)
+            self._loop.call_later(BETWEEN_CANCELS, self._just_cancelled.discard, task)
 
     async def _run(self, held: Held) -> Outcome:
         try:

@@ -2,11 +2,11 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use keywork_sdk::{Client, Error};
+use keywork_sdk::{Client, Error, otel::TraceContext};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::emit::refuse;
+use crate::{emit::refuse, intercept::Noting};
 
 /// A command, and what its answer repeats.
 pub(crate) struct Envelope {
@@ -51,11 +51,16 @@ pub(crate) struct Connect {
     endpoints: Vec<String>,
     submit_deadline_ms: Option<u64>,
     call_timeout_ms: Option<u64>,
+    #[serde(default)]
+    interceptors: bool,
 }
 
 impl Connect {
     pub(crate) fn client(self) -> Result<Client, Error> {
-        let mut builder = Client::builder();
+        let mut builder = Client::builder().interceptor(TraceContext::new());
+        if self.interceptors {
+            builder = builder.interceptor(Noting);
+        }
         for endpoint in self.endpoints {
             builder = builder.endpoint(endpoint);
         }
@@ -75,6 +80,8 @@ pub(crate) struct Start {
     pub(crate) concurrency: Option<usize>,
     pub(crate) worker_id: Option<String>,
     pub(crate) shutdown_grace_ms: Option<u64>,
+    #[serde(default)]
+    pub(crate) interceptors: bool,
     #[serde(default)]
     pub(crate) handler: HandlerKind,
 }
@@ -111,6 +118,8 @@ pub(crate) struct Submit {
     pub(crate) delay_ms: Option<u64>,
     pub(crate) expires_in_ms: Option<u64>,
     pub(crate) max_attempts: Option<u32>,
+    /// The context in which it is made.
+    pub(crate) traceparent: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

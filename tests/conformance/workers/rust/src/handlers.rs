@@ -9,6 +9,7 @@ use keywork_sdk::{
     Context, Handler, Job,
     worker::{CancelReason, HandlerResult},
 };
+use opentelemetry::{Context as OtelContext, trace::TraceContextExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -95,6 +96,7 @@ fn tell_started(context: &Context, job: &Job) {
         "fencing": job.fencing_number,
         "payload": String::from_utf8_lossy(&job.payload),
         "attributes": job.attributes,
+        "trace_id": OtelContext::current().span().span_context().trace_id().to_string(),
         "left_ms": u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
     }));
 }

@@ -8,6 +8,7 @@ mod command;
 mod desk;
 mod emit;
 mod handlers;
+mod intercept;
 mod submits;
 mod work;
 
@@ -34,6 +35,8 @@ const CAPABILITIES: &[&str] = &[
     "burn",
     "settled_event",
     "signals",
+    "interceptors",
+    "trace",
 ];
 
 fn main() -> ExitCode {

@@ -4,21 +4,24 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures::{StreamExt, stream};
 use keywork_sdk::{Client, Error, Submit, SubmitOutcome, Uuid, client::OnConflict, job::JobState};
+use opentelemetry::trace::FutureExt;
 use serde_json::json;
 
 use crate::{
     command::{self, Conflict, SubmitMany, Throughput},
     emit::{emit, fault, refuse},
+    intercept,
 };
 
 /// The payload of a throughput run's jobs.
 const PAYLOAD: [u8; 256] = [b'x'; 256];
 
 pub(crate) async fn one(client: Client, call: String, command: command::Submit) {
+    let around = intercept::around(command.traceparent.as_deref());
     let Ok(submit) = submit(command) else {
         return refuse(&call, "INVALID_ARGUMENT", "the request_id is no UUID");
     };
-    match client.submit(submit).await {
+    match client.submit(submit).with_context(around).await {
         Ok(outcome) => emit(&json!({
             "event": "submitted",
             "call": call,

@@ -5,6 +5,7 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use keywork_sdk::{
     Client, Worker,
     client::LostReason,
+    otel::TraceContext,
     worker::{Event, SettledOutcome, Subscription, WorkerError},
 };
 use serde_json::json;
@@ -14,6 +15,7 @@ use crate::{
     desk::Desk,
     emit::{code, emit},
     handlers::Chosen,
+    intercept::Noting,
 };
 
 pub(crate) fn build(client: Client, start: Start, desk: Arc<Desk>) -> Worker {
@@ -23,6 +25,10 @@ pub(crate) fn build(client: Client, start: Start, desk: Arc<Desk>) -> Worker {
     });
     let usual = start.handler;
     let mut builder = Worker::builder(client, queues).on_event(move |event| tell(event, usual));
+    builder = builder.interceptor(TraceContext::new());
+    if start.interceptors {
+        builder = builder.interceptor(Noting);
+    }
     if let Some(handlers) = start.concurrency {
         builder = builder.concurrency(handlers);
     }
