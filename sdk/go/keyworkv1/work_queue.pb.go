@@ -218,7 +218,7 @@ const (
 	SettlementOutcome_SETTLEMENT_OUTCOME_UNSPECIFIED SettlementOutcome = 0
 	// It counts; JetStream confirmed it. Where the job ended, its key is free.
 	SettlementOutcome_SETTLEMENT_OUTCOME_SETTLED SettlementOutcome = 1
-	// The job had ended already; most likely this is a retry of a settlement that counted.
+	// The settlement counted before: this is a retry of it, or the job had ended already.
 	SettlementOutcome_SETTLEMENT_OUTCOME_ALREADY_SETTLED SettlementOutcome = 2
 	// The lease was lost before. Nothing was changed.
 	SettlementOutcome_SETTLEMENT_OUTCOME_LEASE_LOST SettlementOutcome = 3

@@ -2088,7 +2088,7 @@ export enum SettlementOutcome {
   SETTLED = 1,
 
   /**
-   * The job had ended already; most likely this is a retry of a settlement that counted.
+   * The settlement counted before: this is a retry of it, or the job had ended already.
    *
    * @generated from enum value: SETTLEMENT_OUTCOME_ALREADY_SETTLED = 2;
    */
