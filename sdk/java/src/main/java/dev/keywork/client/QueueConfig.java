@@ -15,7 +15,8 @@ import java.util.Optional;
  * @param backoff the waits between attempts; default: 1 s doubling to 10 min
  * @param maxDepth the most outstanding jobs; default: 10,000,000
  * @param maxPayloadBytes the largest payload in bytes; default: 524,288
- * @param disconnectGrace after a worker's stream broke, its leases go to others after this long; default: at their deadline
+ * @param disconnectGrace after a worker's stream broke, its leases go to others after this long; default: at their
+ *     deadline
  * @param deadLetterRetention how long dead letters are kept; default: 14 days
  * @param dedupeWindow how long a request id is remembered; default: 2 min
  */

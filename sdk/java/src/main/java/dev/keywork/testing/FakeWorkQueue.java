@@ -119,6 +119,7 @@ final class FakeWorkQueue extends WorkQueueGrpc.WorkQueueImplBase {
     return new FakeSessionStream(server, (ServerCallStreamObserver<LeaseResponse>) to);
   }
 
+  /** Does not wait: what is not there now is not leased. */
   @Override
   public void pull(PullRequest request, StreamObserver<PullResponse> to) {
     int most = Math.max(1, request.getMaxJobs());

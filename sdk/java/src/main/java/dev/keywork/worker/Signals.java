@@ -12,8 +12,8 @@ import java.util.Map;
  * SIGTERM and SIGINT, for every worker of this process that runs until one comes.
  *
  * <p>The only API that can tell a first signal from a second and leaves the exit code to the program is
- * {@code sun.misc.Signal}: it is reached by reflection, since compilers warn of it. Where a runtime does not have it, or
- * keeps the signals for itself ({@code -Xrs}), the signals end the process as they always do.
+ * {@code sun.misc.Signal}: it is reached by reflection, since compilers warn of it. Where a runtime does not have it,
+ * or keeps the signals for itself ({@code -Xrs}), the signals end the process as they always do.
  */
 final class Signals implements AutoCloseable {
   private static final String[] NAMES = {"TERM", "INT"};

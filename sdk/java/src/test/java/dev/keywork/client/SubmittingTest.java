@@ -250,6 +250,28 @@ class SubmittingTest {
   }
 
   @Test
+  void aStreamThatIsIdleOutlivesItsServer() {
+    String endpoint = server.endpoint();
+    try (KeyworkClient patient = KeyworkClient.connect(endpoint);
+        SubmitStream stream = patient.submitStream()) {
+      assertTrue(stream.offer(Submit.of("q", "a", "")).join().isAccepted());
+      server.close();
+      server = FakeServer.builder().startAt(Integer.parseInt(endpoint.substring(endpoint.lastIndexOf(':') + 1)));
+      assertTrue(stream.offer(Submit.of("q", "b", "")).join().isAccepted());
+    }
+    assertEquals(1, server.seen().submits().size());
+  }
+
+  @Test
+  void aClosedStreamTakesNothingMore() {
+    SubmitStream stream = client.submitStream();
+    CompletableFuture<SubmitOutcome> outcome = stream.offer(Submit.of("q", "a", ""));
+    stream.close();
+    assertTrue(outcome.isDone(), "closing waits for the answers");
+    assertThrows(IllegalStateException.class, () -> stream.offer(Submit.of("q", "b", "")));
+  }
+
+  @Test
   void aStreamThatReachesNobodyGivesUpAfterTheDeadline() {
     server.close();
     try (KeyworkClient impatient =
