@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// How many scenarios are played at once.
-    #[arg(long, default_value_t = 6, value_name = "N")]
+    #[arg(long, default_value_t = 8, value_name = "N")]
     pub(crate) jobs: usize,
     /// The checkout whose scenarios and workers are used. Default: the one that this was built from.
     #[arg(long, value_name = "DIR")]
