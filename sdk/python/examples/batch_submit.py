@@ -1,15 +1,12 @@
 """Offers many jobs on one stream, and tells what became of each."""
 
 import asyncio
-import os
 
 from keywork import CallError, Client, Submit
 
-SERVER = os.environ.get("KEYWORK_SERVER", "http://127.0.0.1:50051")
-
 
 async def main() -> None:
-    async with Client(SERVER) as client:
+    async with Client() as client:
         results = await client.submit_many(Submit("reindex", f"document-{number}") for number in range(10_000))
 
     accepted = busy = failed = 0

@@ -1,12 +1,9 @@
 """Stops cleanly: the first signal drains, the second gives everything back and exits non-zero."""
 
 import asyncio
-import os
 import sys
 
 from keywork import Client, Context, Job, Worker, WorkerError
-
-SERVER = os.environ.get("KEYWORK_SERVER", "http://127.0.0.1:50051")
 
 
 async def handler(context: Context, job: Job) -> None:
@@ -15,7 +12,7 @@ async def handler(context: Context, job: Job) -> None:
 
 
 async def main() -> int:
-    async with Client(SERVER) as client:
+    async with Client() as client:
         worker = Worker(
             client,
             ["sync"],

@@ -1,11 +1,8 @@
 """A job that takes longer than its lease: heartbeats are sent for it, and it stops when the lease is lost."""
 
 import asyncio
-import os
 
 from keywork import Client, Context, Fail, Job, Worker
-
-SERVER = os.environ.get("KEYWORK_SERVER", "http://127.0.0.1:50051")
 
 
 async def rebuild(context: Context, job: Job) -> None:
@@ -25,7 +22,7 @@ async def rebuild(context: Context, job: Job) -> None:
 
 
 async def main() -> None:
-    async with Client(SERVER) as client:
+    async with Client() as client:
         await Worker(client, ["rebuild"], rebuild).run()
 
 

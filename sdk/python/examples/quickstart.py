@@ -10,7 +10,7 @@ async def handler(context: Context, job: Job) -> None:
 
 
 async def main() -> None:
-    async with Client("http://127.0.0.1:50051") as client:
+    async with Client() as client:
         await client.submit("reconcile", "cluster-eu-1", payload="v1")
         await Worker(client, ["reconcile"], handler).run()
 

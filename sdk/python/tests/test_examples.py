@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from keywork import Submit
+from keywork._connection import endpoints_from_environment
 from keywork.testing import FakeServer
 
 HERE = Path(__file__).parents[1]
@@ -27,13 +28,7 @@ def running(name: str, server: FakeServer) -> Iterator[subprocess.Popen[str]]:
         "KEYWORK_SERVER": server.endpoint,
         "PYTHONPATH": str(HERE / "src"),
     }
-    # The first program names the usual port and nothing else.
-    code = (
-        (EXAMPLES / f"{name}.py")
-        .read_text()
-        .replace("http://127.0.0.1:50051", server.endpoint)
-        .replace("sleep(10)", "sleep(1)")
-    )
+    code = (EXAMPLES / f"{name}.py").read_text().replace("sleep(10)", "sleep(1)")
     command = [sys.executable, "-c", code]
     with subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -102,7 +97,12 @@ def test_testing(server: FakeServer) -> None:
 def test_the_readmes_first_program_is_quickstart() -> None:
     first = re.search(r"```python\n(.*?)```", (HERE / "README.md").read_text(), re.DOTALL)
     assert first is not None
-    quickstart = (EXAMPLES / "quickstart.py").read_text()
-    docstring = quickstart.index('"""', 3) + len('"""\n\n')
-    assert first[1] == quickstart[docstring:]
+    assert first[1] == (EXAMPLES / "quickstart.py").read_text()
     assert len(first[1].splitlines()) <= 20
+
+
+def test_a_client_without_endpoints_asks_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYWORK_SERVER", " http://a:1, http://b:2 ,")
+    assert endpoints_from_environment() == ["http://a:1", "http://b:2"]
+    monkeypatch.setenv("KEYWORK_SERVER", "")
+    assert endpoints_from_environment() == ["http://127.0.0.1:50051"]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:50051"
+#: Names the servers of a client that is given none, with commas between them.
+ENDPOINTS_VARIABLE = "KEYWORK_SERVER"
 #: Largest message taken: a delivery of a thousand jobs with payloads is large.
 MESSAGE_BYTES = 256 << 20
 #: After so many outages in a row a channel is replaced by a fresh one, but no sooner than this after the last one.
@@ -52,6 +54,12 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_send_message_length", MESSAGE_BYTES),
 )
+
+
+def endpoints_from_environment() -> list[str]:
+    """The servers that `ENDPOINTS_VARIABLE` names, or the one where ``keywork serve`` listens by itself."""
+    named = [endpoint.strip() for endpoint in os.environ.get(ENDPOINTS_VARIABLE, "").split(",")]
+    return [endpoint for endpoint in named if endpoint] or [DEFAULT_ENDPOINT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +105,7 @@ class Options:
         """Checks a caller's options."""
         pairs = metadata.items() if isinstance(metadata, Mapping) else metadata
         return cls(
-            endpoints=tuple(map(Endpoint.parse, endpoints or [DEFAULT_ENDPOINT])),
+            endpoints=tuple(map(Endpoint.parse, endpoints or endpoints_from_environment())),
             metadata=tuple((name.lower(), value) for name, value in pairs),
             submit_deadline=_wire.seconds(submit_deadline),
             call_timeout=_wire.seconds(call_timeout),

@@ -38,7 +38,8 @@ class Core:
 
         Args:
             endpoints: Servers, such as ``http://127.0.0.1:50051``; ``https://`` for TLS. With several, an outage of
-                one turns to the next. Default: ``http://127.0.0.1:50051``.
+                one turns to the next. Default: those that the environment variable ``KEYWORK_SERVER`` names, with
+                commas between them; without it ``http://127.0.0.1:50051``.
             metadata: Headers of every call, such as ``authorization``.
             submit_deadline: How long a submit is tried, with the same ``request_id``, while servers are away.
             call_timeout: How long one try of a call may take before it counts as unanswered.
