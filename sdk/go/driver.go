@@ -243,6 +243,11 @@ func (d *driver) start(lease *held) {
 func runOne(ctx context.Context, handler Handler, lease *held, to chan<- finished) {
 	end := finished{lease, Outcome{Kind: OutcomeRetry, Error: "the handler ended its goroutine"}}
 	defer func() { to <- end }()
+	// On a busy machine a goroutine may begin when its lease is over: the job may have begun elsewhere.
+	if ctx.Err() != nil || !time.Now().Before(lease.job.Deadline()) {
+		end.outcome = Outcome{Kind: OutcomeRetry, Error: "the lease was over before the handler began"}
+		return
+	}
 	end.outcome = handler.Run(ctx, lease.job)
 }
 

@@ -110,3 +110,22 @@ func TestAMarginIsATenthOfTheLeaseWithinBounds(t *testing.T) {
 		}
 	}
 }
+
+func TestAHandlerDoesNotBeginWhenItsLeaseIsOver(t *testing.T) {
+	cancelled, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrLeaseLost)
+	for name, over := range map[string]struct {
+		ctx   context.Context
+		start time.Time
+	}{
+		"cancelled":      {cancelled, time.Now()},
+		"past its fence": {context.Background(), time.Now().Add(-time.Minute)},
+	} {
+		_, lease := one(over.start)
+		ends := make(chan finished, 1)
+		runOne(over.ctx, func(context.Context, *Job) error { t.Error(name + ": it began"); return nil }, lease, ends)
+		if end := <-ends; end.outcome.Kind != OutcomeRetry || end.outcome.Chosen {
+			t.Errorf("%s: %+v", name, end.outcome)
+		}
+	}
+}

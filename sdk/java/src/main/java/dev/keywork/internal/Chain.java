@@ -43,6 +43,10 @@ public final class Chain {
    * @return how the run ended
    */
   public End run(LeaseContext context, Job job) {
+    // On a busy machine a thread may begin when its lease is over: the job may have begun elsewhere.
+    if (context.isCancelled() || context.timeLeft().isZero()) {
+      return failed("the lease was over before the handler began");
+    }
     context.begin();
     try {
       Outcome outcome = whole.handle(context, job);

@@ -4,9 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.fail;
 
 import com.google.protobuf.ByteString;
 import dev.keywork.internal.Backoff;
+import dev.keywork.internal.Chain;
+import dev.keywork.internal.LeaseContext;
 import dev.keywork.internal.Ticks;
 import dev.keywork.job.Job;
 import java.io.IOException;
@@ -61,6 +64,16 @@ class PureTest {
     assertFalse(leases.lose(held, CancelReason.LEASE_LOST, 0));
     assertTrue(leases.settled(held));
     assertTrue(leases.isEmpty());
+  }
+
+  @Test
+  void aHandlerDoesNotBeginWhenItsLeaseIsOver() {
+    Chain chain = new Chain(List.of(), (context, job) -> fail("it began"));
+    LeaseContext over = new LeaseContext(Ticks.now());
+    assertEquals(Chain.failed("the lease was over before the handler began"), chain.run(over, held.job));
+    LeaseContext cancelled = new LeaseContext(Ticks.after(Ticks.now(), Duration.ofMinutes(1)));
+    cancelled.cancel(CancelReason.JOB_CANCELLED);
+    assertTrue(chain.run(cancelled, held.job).byChance());
   }
 
   @Test
