@@ -100,10 +100,7 @@ func parseEndpoints(uris []string) ([]endpoint, *Error) {
 
 func parseEndpoint(uri string) (endpoint, *Error) {
 	parsed, err := url.Parse(uri)
-	if err != nil {
-		return endpoint{}, localError(codes.InvalidArgument, "failed to read the endpoint %q: %v", uri, err)
-	}
-	if !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" {
+	if err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" {
 		const want = "write such as http://127.0.0.1:50051, or https:// for TLS"
 		return endpoint{}, localError(codes.InvalidArgument, "failed to read the endpoint %q: %s", uri, want)
 	}

@@ -238,8 +238,8 @@ func (d *driver) tellSettled(lease *held, outcome SettlementOutcome) {
 	})
 }
 
-// onRejected: the lease is as before. The job is tried again, with the reason as its error. When that is refused too,
-// the lease is left to run out.
+// onRejected: the lease is as before. The job is tried again after its backoff, with the reason as its error. When that
+// is refused too, the lease is left to run out.
 func (d *driver) onRejected(lease *held, err *Error) {
 	if lease.phase != settling {
 		return
@@ -247,7 +247,7 @@ func (d *driver) onRejected(lease *held, err *Error) {
 	d.worker.tell(SettlementRejectedEvent{
 		Queue: lease.job.Queue, Key: lease.job.Key, FencingNumber: lease.job.FencingNumber, Err: err,
 	})
-	if lease.outcome.Kind == OutcomeRetry {
+	if lease.outcome.Kind == OutcomeRetry && !lease.outcome.Chosen {
 		d.leases.settled(lease)
 		return
 	}

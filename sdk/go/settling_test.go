@@ -140,6 +140,25 @@ func TestASettlementThatIsRefusedBecomesARetry(t *testing.T) {
 	running.drain()
 }
 
+func TestARetryWithADelayThatIsRefusedBecomesOneWithout(t *testing.T) {
+	scene := longLeases(t)
+	scene.server.Script(func(script *keyworktest.Script) {
+		script.SettlementAnswers = []keywork.SettlementOutcome{keywork.Rejected}
+	})
+	scene.submit("a")
+	running := scene.handle(func(_ context.Context, job *keywork.Job) error {
+		if job.Attempt == 1 {
+			return keywork.Retry(10_000 * time.Hour)
+		}
+		return nil
+	})
+	seen := scene.untilCompleted("a")
+	if !slices.Equal(seen.Settled(keywork.OutcomeRetry), []string{"a"}) {
+		t.Fatalf("settlements: %+v", seen.Settlements)
+	}
+	running.drain()
+}
+
 func TestASettlementThatCountsIsTold(t *testing.T) {
 	scene := longLeases(t)
 	scene.submit("a")

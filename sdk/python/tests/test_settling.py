@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import functools
+import sys
 from typing import Any
 
 import pytest
@@ -130,6 +132,20 @@ async def test_a_settlement_that_is_refused_becomes_a_retry(scene: Scene) -> Non
     assert seen.settled("retry") == ["a"]
     assert "NOT_SERVED_YET" in seen.settlements[1].error
     assert any(isinstance(event, events.SettlementRejected) for event in scene.events.all())
+
+
+async def test_a_retry_with_a_delay_that_is_refused_becomes_one_without(scene: Scene) -> None:
+    async def later(context: Context, job: Job) -> None:
+        if job.attempt == 1:
+            raise Retry(delay=10**9)
+
+    with scene.server.script() as script:
+        script.settlement_answers.append(SettledOutcome.REJECTED)
+    await scene.submit("a")
+    async with scene.worker(later):
+        seen = await scene.server.until("the second attempt", lambda seen: seen.settled("complete") == ["a"])
+    assert seen.settled("retry") == ["a"]
+    assert "the server refused the settlement" in seen.settlements[1].error
 
 
 async def test_what_is_ready_together_is_settled_in_one_message(scene: Scene) -> None:
@@ -279,6 +295,18 @@ def test_an_error_tells_its_causes() -> None:
     outcome = run_once_sync(handler, job("q", "k"))
     assert isinstance(outcome, Retry)
     assert outcome.error == "RuntimeError: failed to sync: caused by OSError: disk full"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no exception groups")
+async def test_an_exception_group_tells_its_members() -> None:
+    async def handler(context: Context, job: Job) -> None:
+        group = getattr(builtins, "ExceptionGroup")  # noqa: B009 - the types are those of Python 3.10.
+        raise group("two shards failed", [OSError("disk full"), ValueError()])
+
+    outcome = await run_once(handler, job("q", "k"))
+    assert isinstance(outcome, Retry)
+    told = "ExceptionGroup: two shards failed (2 sub-exceptions): [OSError: disk full; ValueError]"
+    assert outcome.error == told
 
 
 def test_outcomes_are_values() -> None:

@@ -7,6 +7,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from support import Scene
@@ -215,8 +216,13 @@ async def test_what_cannot_be_written_is_refused_and_spoils_no_other(scene: Scen
     for results in (await scene.client.submit_many(submits), await scene.client.submit_batch(submits)):
         assert [isinstance(result, InvalidArgumentError) for result in results] == [False, True, True, False]
         assert [_key(result) for result in (results[0], results[3])] == ["a", "c"]
-    with pytest.raises(ValueError, match="surrogate"):
+    with pytest.raises(ValueError, match=r"^key: .*surrogate"):
         await scene.client.submit("q", "\ud800")
+    with pytest.raises(ValueError, match=r"^max_attempts: "):
+        await scene.client.submit("q", "a", max_attempts=-1)
+    unfit: Any = {"rows": 3}
+    with pytest.raises(TypeError, match=r"^attributes: "):
+        await scene.client.submit("q", "a", attributes=unfit)
 
 
 async def test_a_stream_that_is_refused_fails_every_submit() -> None:

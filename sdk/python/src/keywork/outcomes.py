@@ -117,14 +117,25 @@ def of_result(result: object) -> Outcome:
     return Complete()
 
 
-def _with_causes(error: BaseException) -> str:
-    texts, seen = [], set[int]()
+def _with_causes(error: BaseException, seen: set[int] | None = None) -> str:
+    texts, seen = [], set() if seen is None else seen
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        texts.append(f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__)
+        text = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+        texts.append(text + _with_members(cause, seen))
         cause = cause.__cause__
     return ": caused by ".join(texts)
+
+
+def _with_members(error: BaseException, seen: set[int]) -> str:
+    """What an exception group, such as a ``TaskGroup`` raises, holds. Python 3.10 has none of its own."""
+    members = getattr(error, "exceptions", ())
+    if not isinstance(members, tuple):
+        return ""
+    errors = [one for one in members if isinstance(one, BaseException) and id(one) not in seen]
+    texts = [_with_causes(one, seen) for one in errors]
+    return f": [{'; '.join(filter(None, texts))}]" if texts else ""
 
 
 def cut(text: str) -> str:

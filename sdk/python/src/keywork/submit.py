@@ -7,7 +7,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keywork import _wire
 from keywork.v1 import job_pb2
@@ -92,19 +92,34 @@ def to_wire(submit: Submit) -> pb.SubmitRequest:
     if submit.delay is not None and submit.start_at is not None:
         raise ValueError("a submit has a delay or a start_at, not both")
     payload = submit.payload
-    request = pb.SubmitRequest(
-        queue=submit.queue,
-        key=submit.key,
-        payload=payload.encode() if isinstance(payload, str) else payload,
-        content_type=submit.content_type,
-        attributes=submit.attributes,
-        request_id=str(submit.request_id),
-        max_attempts=submit.max_attempts,
-    )
+    fields: dict[str, Any] = {
+        "queue": submit.queue,
+        "key": submit.key,
+        "payload": payload.encode() if isinstance(payload, str) else payload,
+        "content_type": submit.content_type,
+        "attributes": submit.attributes,
+        "request_id": str(submit.request_id),
+        "max_attempts": submit.max_attempts,
+    }
+    try:
+        request = pb.SubmitRequest(**fields)
+    except (TypeError, ValueError) as error:
+        raise _naming_the_field(fields, error) from error
     if submit.on_conflict is not OnConflict.REJECT:
         request.on_conflict = submit.on_conflict.value
     _set_times(request, submit)
     return request
+
+
+def _naming_the_field(fields: dict[str, Any], error: Exception) -> Exception:
+    """The error of a request that cannot be written, which by itself does not say where it comes from."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    for name, value in fields.items():
+        try:
+            pb.SubmitRequest(**{name: value})
+        except (TypeError, ValueError) as one:
+            return kind(f"{name}: {one}")
+    return error
 
 
 def _set_times(request: pb.SubmitRequest, submit: Submit) -> None:

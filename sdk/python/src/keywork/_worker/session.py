@@ -199,13 +199,13 @@ class Receiving:
         self.shared.tell_settled(held, SettledOutcome.LEASE_LOST)
 
     def _on_rejected(self, held: Held, error: pb.ItemError) -> None:
-        """The lease is as before: the job is tried again, with the reason as its error.
+        """The lease is as before: the job is tried again after its backoff, with the reason as its error.
 
         When that is refused too, the lease is left to run out.
         """
         text = str(of_item(error))
         self.shared.tell(events.SettlementRejected(held.job.queue, held.job.key, text))
-        if isinstance(held.outcome, Retry):
+        if isinstance(held.outcome, Retry) and held.outcome.delay is None:
             self.leases.settled(held)
             return
         held.outcome = Retry(error=f"the server refused the settlement: {text}")
@@ -220,7 +220,7 @@ class Receiving:
     def move_on(self, now: float) -> None:
         """Leaves a server that wants us gone for the next one."""
         self.session.move_at = None
-        self._break_off("the server is stopping", now)
+        self._break_off("the server asked us to reconnect", now)
         self.link.down(now)
 
     def on_silence(self, now: float) -> None:
