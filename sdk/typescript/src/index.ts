@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * Keywork is a work queue in which a key has at most one outstanding job. This is its client and its worker.
  *

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { Client, KeyworkError, reasons, type Submit, type SubmitInterceptor } from "../src/index.js";
+import { Client, KeyworkError, reasons, type Submit, type SubmitInterceptor, Worker } from "../src/index.js";
 import { FakeServer } from "../src/testing/index.js";
 import { accepted, Gate, Scene, within } from "./support.js";
 
@@ -97,6 +97,7 @@ test("what this side can see is wrong is refused before anything is sent", async
     { delayMs: Number.NaN },
     { delayMs: 1, startAt: new Date() },
     { expiresAt: new Date("no date") },
+    { payload: { an: "object" } as unknown as string },
   ];
   for (const part of wrong) {
     const error = await failure(scene.client.submit({ queue: "q", key: "a", ...part }));
@@ -106,6 +107,8 @@ test("what this side can see is wrong is refused before anything is sent", async
   assert.equal(scene.server.seen.submits.length, 0);
   assert.throws(() => new Client("localhost"), { code: "INVALID_ARGUMENT" });
   assert.throws(() => new Client({ headers: { "bad name": "x" } }), { code: "INVALID_ARGUMENT" });
+  const worker = { client: scene.client, queues: ["q"], handler: () => undefined };
+  assert.throws(() => new Worker({ ...worker, concurrency: Number("many") }), { code: "INVALID_ARGUMENT" });
 });
 
 test("onConflict FAIL makes a busy key an error", async () => {

@@ -1,5 +1,6 @@
 /** Offering one job: what can be said of it, and the retry that keeps to one `request_id`. */
 import { randomUUID } from "node:crypto";
+import { types } from "node:util";
 import { create } from "@bufbuild/protobuf";
 import { errorFrom, localError } from "../errors.js";
 import {
@@ -115,7 +116,12 @@ export function backoffOf({ initialMs, maxMs }: BackoffRange) {
 /** Bytes as the wire has them: text becomes UTF-8. */
 export function bytesOf(payload: Uint8Array | string | undefined): Uint8Array {
   if (payload === undefined) return new Uint8Array();
-  return typeof payload === "string" ? new TextEncoder().encode(payload) : payload;
+  if (typeof payload === "string") return new TextEncoder().encode(payload);
+  // Not every program has its types checked; an object would fail where it is sent, as if the server had.
+  if (!types.isUint8Array(payload)) {
+    throw localError("INVALID_ARGUMENT", "payload must be a text or a Uint8Array: JSON.stringify an object");
+  }
+  return payload;
 }
 
 /** Offers one job through the client's interceptors. */

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** For tests of programs that use Keywork: a server in this process, and a way to run a handler without one. */
 import { randomUUID } from "node:crypto";
 import { bytesOf } from "../client/submit.js";

@@ -19,7 +19,10 @@ export interface WorkerOptions {
   readonly queues: readonly (string | Subscription)[];
   /** Runs the jobs. */
   readonly handler: Handler;
-  /** How many handlers run at once, which is how many leases the worker holds: 1 to 100,000. Default: 16. */
+  /**
+   * How many handlers run at once, which is how many leases the worker holds: 1 to 100,000, and the
+   * nearest of these where it is given another. Default: 16.
+   */
   readonly concurrency?: number;
   /**
    * How long running handlers may take to end after the worker was told to stop, before they are cancelled. Default:

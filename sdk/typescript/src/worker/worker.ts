@@ -34,14 +34,14 @@ export class Worker implements AsyncDisposable {
   /**
    * Nothing is connected yet.
    *
-   * @throws {KeyworkError} No queue was given, or an option is out of its range.
+   * @throws {KeyworkError} No queue was given, or the concurrency is no number.
    */
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#queues = options.queues.map(shareOf);
     if (this.#queues.length === 0)
       throw localError("INVALID_ARGUMENT", "queues must name at least one queue");
-    this.#concurrency = Math.min(Math.max(Math.floor(options.concurrency ?? 16), 1), 100_000);
+    this.#concurrency = within(options.concurrency ?? 16);
     this.workerId = options.workerId ?? `typescript-${randomUUID()}`;
     this.#shared = new Shared(undefined, this.#concurrency);
   }
@@ -211,6 +211,13 @@ export class Worker implements AsyncDisposable {
       // Dropped, as the option says.
     }
   }
+}
+
+/** The nearest concurrency that there can be. */
+function within(concurrency: number): number {
+  if (Number.isNaN(concurrency))
+    throw localError("INVALID_ARGUMENT", "concurrency must be a number, not NaN");
+  return Math.min(Math.max(Math.floor(concurrency), 1), 100_000);
 }
 
 function shareOf(queue: string | Subscription): QueueShare {

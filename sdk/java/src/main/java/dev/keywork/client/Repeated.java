@@ -39,8 +39,8 @@ final class Repeated<Q, A> {
     CompletableFuture<A> once;
     try {
       once = Calls.unary(channels, patience.place(), method, request, patience.limit());
-    } catch (IllegalStateException closed) {
-      answer.completeExceptionally(closed);
+    } catch (KeyworkException closed) {
+      answer.completeExceptionally(patience.told(closed));
       return;
     }
     step = once;

@@ -5,6 +5,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
 
 /**
  * A call that failed: a refusal, a server that could not, or a connection that broke.
@@ -50,7 +52,8 @@ public final class KeyworkException extends RuntimeException {
   /**
    * Reads what a call of gRPC failed with. Useful with the generated stubs, which throw gRPC's own exceptions.
    *
-   * @param error a {@code StatusRuntimeException}, a {@code StatusException}, or whatever else a call failed with
+   * @param error a {@code StatusRuntimeException}, a {@code StatusException}, what a future wraps around an error, or
+   *     whatever else a call failed with
    * @return the same, with the answers to the two questions
    */
   public static KeyworkException from(Throwable error) {
@@ -65,6 +68,10 @@ public final class KeyworkException extends RuntimeException {
    * @return the same, with the answers to the two questions
    */
   public static KeyworkException from(Throwable error, String server) {
+    boolean wrapped = error instanceof CompletionException || error instanceof ExecutionException;
+    if (wrapped && error.getCause() != null) {
+      return from(error.getCause(), server);
+    }
     return error instanceof KeyworkException known ? known : StatusReader.read(error, server);
   }
 

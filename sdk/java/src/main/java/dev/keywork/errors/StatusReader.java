@@ -7,6 +7,8 @@ import com.google.rpc.ErrorInfo;
 import com.google.rpc.RetryInfo;
 import io.grpc.Metadata;
 import io.grpc.Status;
+import io.grpc.StatusException;
+import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.net.ConnectException;
 import java.net.UnknownHostException;
@@ -24,11 +26,25 @@ final class StatusReader {
     Metadata found = Status.trailersFromThrowable(error);
     Metadata trailers = found == null ? new Metadata() : found;
     KeyworkException.Builder builder = KeyworkException.builder(status.getCode());
+    if (!isOfCall(error)) {
+      // Something on this side: what an interceptor threw, say. It tells nothing of the server.
+      return builder.description(error.toString()).cause(error).build();
+    }
     boolean told = readDetails(status, trailers, builder);
     boolean broken = !told && isBroken(status);
     builder.description(broken ? broke(status, server) : status.getDescription());
     builder.noSideEffects(nothingHappened(status, trailers));
     return builder.broken(broken).cause(error).build();
+  }
+
+  /** True: gRPC made it, so a call has failed. */
+  private static boolean isOfCall(Throwable error) {
+    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+      if (cause instanceof StatusRuntimeException || cause instanceof StatusException) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** What gRPC says of a broken connection is "io exception": the cause says more. */

@@ -1,8 +1,10 @@
 package dev.keywork.internal;
 
+import dev.keywork.errors.KeyworkException;
 import io.grpc.Channel;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
+import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -48,10 +50,14 @@ public final class Channels implements AutoCloseable {
    *
    * @param place which, as {@link #place()} gave it
    * @return a channel that adds the client's headers
+   * @throws KeyworkException the client is closed
    */
   public synchronized Channel at(int place) {
     if (closed) {
-      throw new IllegalStateException("the client is closed");
+      throw KeyworkException.builder(Status.Code.CANCELLED)
+          .description("the client is closed")
+          .noSideEffects(true)
+          .build();
     }
     int number = Math.floorMod(place, made.length);
     if (made[number] == null) {

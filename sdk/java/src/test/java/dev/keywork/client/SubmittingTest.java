@@ -21,10 +21,12 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /** A submit ends with a typed outcome, and is tried again only where that is safe. */
 class SubmittingTest {
@@ -302,6 +304,45 @@ class SubmittingTest {
       log.until("all answers", all -> all.equals(List.of("one", "two", "three")));
       assertEquals("outer", wrapped.getJob("q", "three").orElseThrow().attributes().get("by"));
     }
+  }
+
+  @Test
+  void whatAnInterceptorFailsWithIsNoOutage() {
+    IllegalArgumentException no = new IllegalArgumentException("no such tenant");
+    try (KeyworkClient wrapped = KeyworkClient.builder()
+        .endpoint(server.endpoint())
+        .interceptor((submit, next) -> CompletableFuture.failedFuture(no))
+        .build()) {
+      KeyworkException error = assertThrows(KeyworkException.class, () -> wrapped.submit(Submit.of("q", "a", "")));
+      assertEquals(no.toString(), error.getMessage());
+      assertFalse(error.isRetryable());
+    }
+  }
+
+  @Test
+  void aClosedClientSaysSoAndThatTryingAgainIsNoUse() {
+    client.submit(Submit.of("q", "a", ""));
+    client.close();
+    List<Executable> calls = List.of(
+        () -> client.submit(Submit.of("q", "b", "")),
+        () -> client.submitBatch(List.of(Submit.of("q", "b", ""))),
+        () -> client.submitMany(List.of(Submit.of("q", "b", ""))).get(0).outcome(),
+        () -> client.getQueue("q"),
+        () -> client.raw());
+    for (Executable call : calls) {
+      KeyworkException error = assertThrows(KeyworkException.class, call);
+      assertEquals("the client is closed", error.getMessage());
+      assertFalse(error.isRetryable());
+      assertTrue(error.hasNoSideEffects());
+    }
+  }
+
+  @Test
+  void theErrorOfAFutureIsFoundBelowItsWrapper() {
+    client.close();
+    CompletionException wrapped = assertThrows(
+        CompletionException.class, () -> client.submitAsync(Submit.of("q", "a", "")).thenApply(o -> o).join());
+    assertEquals("the client is closed", KeyworkException.from(wrapped).getMessage());
   }
 
   @Test
