@@ -4,7 +4,7 @@ import { type ErrorParts, KeyworkError } from "../errors.js";
 /**
  * - `REFUSED`: the server refuses what the worker asks for, and would again; `cause` is the server's error.
  * - `SUPERSEDED`: a newer session has the same worker id; going on would only take turns with it.
- * - `FORCED`: it was told to stop at once: handlers were left behind and their jobs released.
+ * - `FORCED`: it was told to stop at once: handlers were cancelled without a grace, and may be left behind.
  * - `STARTED_BEFORE`: it runs already, or has run: make another.
  * - `BROKEN`: the lease thread could not be started or ended unexpectedly; handlers were cancelled.
  */

@@ -30,8 +30,8 @@ export interface WorkerOptions {
    */
   readonly shutdownGraceMs?: number;
   /**
-   * How long a handler may take to end after it was cancelled because the worker stops, before it is left behind.
-   * Default: 1,000.
+   * How long a handler may take to end after it was cancelled because the worker stops. Two seconds later it is left
+   * behind, and its lease runs out by itself. Default: 1,000.
    */
   readonly cancelGraceMs?: number;
   /**

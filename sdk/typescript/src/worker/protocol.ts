@@ -37,7 +37,7 @@ export type ToMain =
   | { kind: "start"; lease: number; slot: number; job: JobFields }
   /** The handler is to stop: the shared memory says why. */
   | { kind: "cancel"; lease: number }
-  /** Leave all handlers behind: report each that has not ended as released. */
+  /** Report what has not started as released, and tell every handler to stop. */
   | { kind: "abort" }
   | { kind: "event"; event: ThreadEvent }
   /** The last message. */

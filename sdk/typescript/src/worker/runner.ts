@@ -19,8 +19,6 @@ export class Runner {
   readonly #chain: Chain;
   readonly #shared: Shared;
   readonly #report: (finished: Finished[]) => void;
-  /** How many handlers were left behind while they were running. */
-  abandoned = 0;
   readonly #running = new Map<number, { readonly context: Context; readonly slot: number }>();
   #starts: Start[] = [];
   #starting = false;
@@ -71,8 +69,7 @@ export class Runner {
 
   async #run(lease: number, context: Context, job: Job): Promise<void> {
     const outcome = await this.#chain(context, job);
-    // It may have been left behind.
-    if (!this.#running.delete(lease)) return;
+    this.#running.delete(lease);
     context.freeze();
     this.#ended(lease, outcome, true);
   }
@@ -100,17 +97,14 @@ export class Runner {
     this.#running.get(lease)?.context.fire();
   }
 
-  /** Leaves behind what has not ended: its job is released, and what it still does is of no account. */
+  /**
+   * Gives back what has not started, and tells the rest to stop. What runs on is not released: nobody else may run its
+   * job beside it.
+   */
   abort(): void {
     for (const { lease } of this.#starts) this.#ended(lease, { as: "release" }, false);
     this.#starts = [];
-    for (const [lease, { context }] of this.#running) {
-      context.fire();
-      context.freeze();
-      this.#ended(lease, { as: "release" }, false);
-    }
-    this.abandoned += this.#running.size;
-    this.#running.clear();
+    for (const { context } of this.#running.values()) context.fire();
     this.#reportNow();
   }
 

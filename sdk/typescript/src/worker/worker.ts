@@ -83,8 +83,8 @@ export class Worker implements AsyncDisposable {
   }
 
   /**
-   * Leaves every handler behind, releases its job, and ends `run` with `FORCED`: what a second signal does. No program
-   * can stop a handler that does not look at its context, so end the process next.
+   * Cancels every handler, releases the jobs of those that end, and ends `run` with `FORCED`: what a second signal does.
+   * No program can stop a handler that does not look at its context, so end the process next.
    */
   releaseAll(): void {
     this.#give(Order.ReleaseAll);
@@ -130,7 +130,7 @@ export class Worker implements AsyncDisposable {
     this.#shared.live = false;
     this.#thread = undefined;
     if (ended.error !== undefined) this.#tell({ type: "failed", error: ended.error });
-    this.#tell({ type: "stopped", abandoned: ended.abandoned + runner.abandoned });
+    this.#tell({ type: "stopped", abandoned: ended.abandoned });
     if (ended.error !== undefined) throw ended.error;
   }
 

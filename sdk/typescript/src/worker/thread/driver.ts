@@ -33,7 +33,7 @@ type Stop =
   | { readonly is: "draining"; readonly until: number }
   /** Handlers were told to stop, and may end by themselves until then. */
   | { readonly is: "cancelling"; readonly until: number }
-  /** Handlers were left behind; what they held is released until then. */
+  /** The last wait: handlers that have not ended by then are left behind. */
   | { readonly is: "releasing"; readonly until: number };
 
 /** What is known of the session that is open, or was last. */
@@ -270,10 +270,7 @@ export class Driver {
     for (const held of this.leases.cancelAll(reason)) this.mailCancel(held);
   }
 
-  /**
-   * Leaves every handler behind. The main thread reports them as released: when it is kept busy by one of them, which
-   * therefore has not heard of it either, nothing is released.
-   */
+  /** Tells every handler to stop, and waits a last time. The lease of one that does not end runs out by itself. */
   #releaseAll(at: number): void {
     this.#cancelAll("WORKER_SHUTDOWN");
     this.#mail.push({ kind: "abort" });
