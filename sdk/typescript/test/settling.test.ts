@@ -120,6 +120,20 @@ test("a settlement that is refused becomes a retry", async () => {
   await running.drain();
 });
 
+test("a retry with a delay that is refused becomes one without", async () => {
+  await using scene = await Scene.with();
+  scene.server.script.settlementAnswers.push("REJECTED");
+  const running = scene.start({
+    handler: (_context, { attempt }) => (attempt === 1 ? new Retry({ delayMs: 1e11 }) : undefined),
+  });
+  await scene.submit("a");
+  const seen = await scene.server.until("the second attempt", (seen) =>
+    seen.settled("complete").includes("a"),
+  );
+  assert.deepEqual(seen.settled("retry"), ["a"]);
+  await running.drain();
+});
+
 test("what is ready together is settled in one message", async () => {
   await using scene = await Scene.with();
   const submits = Array.from({ length: 2_000 }, (_, number) => ({ queue: "q", key: `key-${number}` }));

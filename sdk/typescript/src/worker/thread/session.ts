@@ -206,14 +206,14 @@ function onSettledTooLate(driver: Driver, held: Held, why: LostReason): void {
 }
 
 /**
- * The lease is as before: the job is tried again, with the reason as its error. When that is refused too, the lease is
- * left to run out.
+ * The lease is as before: the job is tried again after its backoff, with the reason as its error. When that is refused
+ * too, the lease is left to run out.
  */
 function onRejected(driver: Driver, held: Held, { error }: SettlementResult): void {
   if (held.phase.is !== "settling") return;
   const text = error === undefined ? "no reason given" : itemError(error).message;
   driver.tell({ type: "settlement_rejected", queue: driver.queueOf(held), key: held.key, error: text });
-  if (held.phase.outcome.as === "retry") {
+  if (held.phase.outcome.as === "retry" && !held.phase.outcome.chosen) {
     driver.leases.settled(held);
     return;
   }

@@ -203,13 +203,13 @@ final class Inbound {
   }
 
   /**
-   * The lease is as before: the job is tried again, with the reason as its error. When that is refused too, the lease
-   * is left to run out.
+   * The lease is as before: the job is tried again after its backoff, with the reason as its error. When that is
+   * refused too, the lease is left to run out.
    */
   private void onRejected(Held held, SettlementResult result) {
     String text = Wire.error(result.getError()).getMessage();
     driver.teller.tell(new WorkerEvent.SettlementRejected(held.job.queue(), held.job.key(), text));
-    if (held.outcome instanceof Outcome.Retry) {
+    if (held.outcome instanceof Outcome.Retry retry && retry.delay().isEmpty()) {
       driver.leases.settled(held);
       return;
     }

@@ -114,6 +114,19 @@ class SettlingTest {
   }
 
   @Test
+  void aRetryWithADelayThatIsRefusedBecomesOneWithout() {
+    try (Scene scene = Scene.withLongLeases()) {
+      scene.server.script(script -> script.answerSettlement(SettlementOutcome.REJECTED));
+      scene.submit("a");
+      Worker worker = scene.run(scene.builder().handler(
+          (context, job) -> job.attempt() == 1 ? Outcome.retry(Duration.ofDays(400)) : Outcome.complete()));
+      Seen seen = scene.server.until("the second attempt", now -> now.completed().equals(List.of("a")));
+      assertEquals(List.of("a"), seen.settled(Outcome.Retry.class));
+      scene.drain(worker);
+    }
+  }
+
+  @Test
   void aLongErrorIsCutBetweenCharacters() {
     try (Scene scene = Scene.withLongLeases()) {
       Seen seen = settle(scene, (context, job) -> Outcome.retry("ü".repeat(5_000) + "!"));
