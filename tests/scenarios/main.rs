@@ -17,3 +17,4 @@ mod serving;
 mod stopping;
 mod streams;
 mod support;
+mod tickets;

@@ -60,17 +60,14 @@ impl Engine {
             let until = of_queue.and_then(|t| t.get(&facts.sequence)).copied();
             let until = until
                 .unwrap_or_default()
-                .max(self.proven(&facts, ticket.as_ref()));
+                .max(proven(&facts, ticket.as_ref()));
             match self.take_over(session, &token, &facts, until).await {
-                Ok(time_left) => {
-                    session.goes_on_with(facts.server, facts.session);
-                    resumed.push(Resumed {
-                        token,
-                        queue: facts.queue,
-                        sequence: facts.sequence,
-                        time_left,
-                    });
-                }
+                Ok(time_left) => resumed.push(Resumed {
+                    token,
+                    queue: facts.queue,
+                    sequence: facts.sequence,
+                    time_left,
+                }),
                 Err(reason) => lost.push(Lost { token, reason }),
             }
         }
@@ -86,7 +83,7 @@ impl Engine {
     ) -> HashMap<QueueName, Transferred> {
         let mut by_server: HashMap<(u64, &QueueName), Vec<u64>> = HashMap::new();
         for (_, facts) in held {
-            let from = ticket.filter(|t| t.covers(facts.server, facts.session));
+            let from = ticket.filter(|t| t.until(facts).is_some());
             let from = from.map(|t| t.server).filter(|from| *from != facts.server);
             for server in std::iter::once(facts.server).chain(from) {
                 if server != self.server() {
@@ -145,15 +142,6 @@ impl Engine {
         let (state, now) = (queue.state.lock(), Instant::now());
         let lease = state.leases.get(facts.sequence);
         lease.is_some_and(|lease| lease.phase != Phase::Held || lease.live(now))
-    }
-
-    /// Until when the lease is good by what the worker can prove.
-    fn proven(&self, facts: &LeaseFacts, ticket: Option<&TicketFacts>) -> UnixMillis {
-        let covering = ticket.filter(|t| t.covers(facts.server, facts.session));
-        // A ticket speaks for all leases of a session; of its own sessions this server knows each.
-        let extended = covering.filter(|t| t.server != self.server());
-        let extended = extended.map(|t| t.extended_until);
-        extended.unwrap_or_default().max(facts.valid_until)
     }
 
     async fn take_over(
@@ -292,6 +280,12 @@ impl Engine {
         queue.end_leases(self, &gone);
         transferred
     }
+}
+
+/// Until when a lease is good by what its worker can prove.
+fn proven(facts: &LeaseFacts, ticket: Option<&TicketFacts>) -> UnixMillis {
+    let extended = ticket.and_then(|ticket| ticket.until(facts));
+    extended.unwrap_or_default().max(facts.valid_until)
 }
 
 impl Queue {

@@ -5,6 +5,7 @@
 
 pub(crate) mod beat;
 mod outbox;
+mod proofs;
 mod run;
 pub(crate) mod settling;
 
@@ -17,9 +18,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use keywork_model::{
-    QueueName, UnixMillis, Violation, WorkerId, decide::Settlement, token::TICKET_ORIGINS,
-};
+use keywork_model::{QueueName, UnixMillis, Violation, WorkerId, decide::Settlement};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -231,8 +230,6 @@ pub(crate) struct Session {
     /// Who has which places; only looked at where there are several queues.
     shares: Mutex<Shares>,
     closed: AtomicBool,
-    /// The sessions, each with its server, whose leases this one goes on with. Known before it opens.
-    origins: Mutex<Vec<(u64, u64)>>,
     /// Unbounded because it holds at most a delivery for each free place, and a loss for each lease.
     events: mpsc::UnboundedSender<SessionEvent>,
 }
@@ -264,7 +261,6 @@ impl Session {
             capacity: AtomicU32::new(capacity),
             held: AtomicU32::new(0),
             closed: AtomicBool::new(false),
-            origins: Mutex::default(),
             events,
         };
         (Arc::new(session), receiver)
@@ -312,19 +308,6 @@ impl Session {
         if let Some(at) = self.place_of(queue) {
             self.shares.lock().resumed(at);
         }
-    }
-
-    /// Remembers whose lease it goes on with.
-    pub(crate) fn goes_on_with(&self, server: u64, session: u64) {
-        let mut origins = self.origins.lock();
-        if !origins.contains(&(server, session)) && origins.len() < TICKET_ORIGINS {
-            origins.push((server, session));
-        }
-    }
-
-    /// The sessions, each with its server, whose leases it goes on with.
-    pub(crate) fn origins(&self) -> Vec<(u64, u64)> {
-        self.origins.lock().clone()
     }
 
     /// Gives places back.

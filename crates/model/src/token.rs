@@ -1,6 +1,9 @@
 //! Lease tokens and session tickets: opaque to those who hold them, sealed so that no one can make or alter one.
 
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hmac::{Hmac, KeyInit, Mac};
@@ -11,14 +14,8 @@ use crate::{QueueName, UnixMillis, limits};
 /// Bytes of a MAC that are kept: 128 bits.
 const MAC_BYTES: usize = 16;
 const LEASE_VERSION: u8 = 1;
-const TICKET_VERSION: u8 = 2;
+const TICKET_VERSION: u8 = 3;
 const LEASE_FIXED: usize = 1 + 7 * 8;
-const TICKET_FIXED: usize = 1 + 3 * 8;
-const ORIGIN_BYTES: usize = 2 * 8;
-
-/// Most sessions that a ticket names: a worker that moves more often while it holds one job proves no
-/// more than the job's token does.
-pub const TICKET_ORIGINS: usize = 8;
 
 /// The secret that seals tokens. All servers of one NATS share it.
 #[derive(Clone)]
@@ -56,24 +53,36 @@ pub struct LeaseFacts {
     pub valid_until: UnixMillis,
 }
 
-/// What a session ticket says: until when the leases of a session were extended.
+/// What a session ticket says: until when each lease of a session was extended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TicketFacts {
-    /// The server.
+    /// The server that made it, and may know better.
     pub server: u64,
-    /// The session.
-    pub session: u64,
-    /// Until when every lease that its last answered heartbeat listed is good.
-    pub extended_until: UnixMillis,
-    /// The sessions, each with its server, whose leases it goes on with. At most [`TICKET_ORIGINS`].
-    pub origins: Vec<(u64, u64)>,
+    /// Each queue's extended leases.
+    pub queues: Vec<QueueProof>,
+}
+
+/// The extended leases of one queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueProof {
+    /// The queue.
+    pub queue: QueueName,
+    /// Which making of its stream.
+    pub incarnation: u64,
+    /// Leases by their sequences, under the time until when they are good: those that one heartbeat extended share one.
+    pub until: BTreeMap<UnixMillis, BTreeSet<u64>>,
 }
 
 impl TicketFacts {
-    /// Whether it speaks for a lease that this session of this server was given.
-    pub fn covers(&self, server: u64, session: u64) -> bool {
-        let origin = (server, session);
-        (self.server, self.session) == origin || self.origins.contains(&origin)
+    /// Until when a lease is good; none where the ticket says nothing of it.
+    pub fn until(&self, lease: &LeaseFacts) -> Option<UnixMillis> {
+        let of = |q: &&QueueProof| q.queue == lease.queue && q.incarnation == lease.incarnation;
+        let times = &self.queues.iter().find(of)?.until;
+        let listed = times
+            .iter()
+            .rev()
+            .find(|(_, leases)| leases.contains(&lease.sequence));
+        listed.map(|(until, _)| *until)
     }
 }
 
@@ -132,18 +141,24 @@ impl TokenSecret {
         })
     }
 
-    /// Seals a ticket's facts.
+    /// Seals a ticket's facts. About three bytes a lease: their sequences lie close together.
     pub fn seal_ticket(&self, facts: &TicketFacts) -> Bytes {
-        let origins = facts.origins.iter().take(TICKET_ORIGINS);
-        let room = TICKET_FIXED + origins.len() * ORIGIN_BYTES + MAC_BYTES;
-        let mut token = BytesMut::with_capacity(room);
+        let mut token = BytesMut::new();
         token.put_u8(TICKET_VERSION);
         token.put_u64(facts.server);
-        token.put_u64(facts.session);
-        token.put_u64(facts.extended_until.0);
-        for (server, session) in origins {
-            token.put_u64(*server);
-            token.put_u64(*session);
+        for proof in &facts.queues {
+            put_number(&mut token, proof.queue.as_str().len() as u64);
+            token.put_slice(proof.queue.as_str().as_bytes());
+            token.put_u64(proof.incarnation);
+            put_number(&mut token, proof.until.len() as u64);
+            for (until, leases) in &proof.until {
+                token.put_u64(until.0);
+                put_number(&mut token, leases.len() as u64);
+                leases.iter().fold(0, |before, sequence| {
+                    put_number(&mut token, sequence - before);
+                    *sequence
+                });
+            }
         }
         self.seal(token)
     }
@@ -154,19 +169,12 @@ impl TokenSecret {
     /// [`InvalidToken`] when these servers did not make it.
     pub fn open_ticket(&self, token: &[u8]) -> Result<TicketFacts, InvalidToken> {
         let mut body = self.open(token, TICKET_VERSION)?;
-        let origins = body.len().checked_sub(TICKET_FIXED - 1);
-        let origins = origins.ok_or(InvalidToken)? / ORIGIN_BYTES;
-        if body.len() != TICKET_FIXED - 1 + origins * ORIGIN_BYTES {
-            return Err(InvalidToken);
+        let server = body.try_get_u64().map_err(|_| InvalidToken)?;
+        let mut queues = Vec::new();
+        while body.has_remaining() {
+            queues.push(QueueProof::read(&mut body)?);
         }
-        Ok(TicketFacts {
-            server: body.get_u64(),
-            session: body.get_u64(),
-            extended_until: UnixMillis(body.get_u64()),
-            origins: (0..origins)
-                .map(|_| (body.get_u64(), body.get_u64()))
-                .collect(),
-        })
+        Ok(TicketFacts { server, queues })
     }
 
     fn seal(&self, mut body: BytesMut) -> Bytes {
@@ -194,6 +202,52 @@ impl TokenSecret {
     }
 }
 
+impl QueueProof {
+    fn read(body: &mut &[u8]) -> Result<Self, InvalidToken> {
+        let name = usize::try_from(get_number(body)?).map_err(|_| InvalidToken)?;
+        let (name, rest) = body.split_at_checked(name).ok_or(InvalidToken)?;
+        let name = std::str::from_utf8(name).map_err(|_| InvalidToken)?;
+        *body = rest;
+        let mut proof = Self {
+            queue: QueueName::parse(name).map_err(|_| InvalidToken)?,
+            incarnation: body.try_get_u64().map_err(|_| InvalidToken)?,
+            until: BTreeMap::new(),
+        };
+        for _ in 0..get_number(body)? {
+            let until = UnixMillis(body.try_get_u64().map_err(|_| InvalidToken)?);
+            let (mut leases, mut sequence) = (BTreeSet::new(), 0u64);
+            for _ in 0..get_number(body)? {
+                let step = get_number(body)?;
+                sequence = sequence.checked_add(step).ok_or(InvalidToken)?;
+                leases.insert(sequence);
+            }
+            proof.until.insert(until, leases);
+        }
+        Ok(proof)
+    }
+}
+
+/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+fn put_number(body: &mut BytesMut, mut number: u64) {
+    while number >= 0x80 {
+        body.put_u8((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    body.put_u8((number & 0x7f) as u8);
+}
+
+fn get_number(body: &mut &[u8]) -> Result<u64, InvalidToken> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let byte = body.try_get_u8().map_err(|_| InvalidToken)?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(InvalidToken)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -217,19 +271,56 @@ mod tests {
         }
     }
 
+    fn ticket(queue: &str, until: BTreeMap<UnixMillis, BTreeSet<u64>>) -> TicketFacts {
+        let proof = QueueProof {
+            queue: QueueName::parse(queue).expect("a name"),
+            incarnation: 1,
+            until,
+        };
+        TicketFacts {
+            server: 1,
+            queues: vec![proof],
+        }
+    }
+
     #[test]
     fn a_ticket_is_no_lease_and_a_lease_is_no_ticket() {
-        let ticket = TicketFacts {
-            server: 1,
-            session: 2,
-            extended_until: UnixMillis(3),
-            origins: vec![(4, 5), (6, 7)],
-        };
+        let ticket = ticket(
+            "q",
+            BTreeMap::from([(UnixMillis(3), BTreeSet::from([4, 5]))]),
+        );
         let sealed = secret().seal_ticket(&ticket);
         assert_eq!(secret().open_ticket(&sealed), Ok(ticket));
         assert_eq!(secret().open_lease(&sealed), Err(InvalidToken));
         let lease = secret().seal_lease(&facts("q", [1; 7]));
         assert_eq!(secret().open_ticket(&lease), Err(InvalidToken));
+    }
+
+    #[test]
+    fn a_ticket_speaks_for_the_leases_that_it_lists_alone() {
+        let two = BTreeMap::from([
+            (UnixMillis(30), BTreeSet::from([4])),
+            (UnixMillis(50), BTreeSet::from([5])),
+        ]);
+        let ticket = ticket("q", two);
+        let lease =
+            |queue, incarnation, sequence| facts(queue, [incarnation, sequence, 0, 0, 0, 0, 0]);
+        assert_eq!(ticket.until(&lease("q", 1, 4)), Some(UnixMillis(30)));
+        assert_eq!(ticket.until(&lease("q", 1, 5)), Some(UnixMillis(50)));
+        assert_eq!(ticket.until(&lease("q", 1, 6)), None);
+        assert_eq!(ticket.until(&lease("q", 2, 4)), None);
+        assert_eq!(ticket.until(&lease("p", 1, 4)), None);
+    }
+
+    #[test]
+    fn a_ticket_of_many_leases_is_small() {
+        let leases = (0..50_000)
+            .map(|n| 1_700_000_000_000_000 + n * 90)
+            .collect();
+        let ticket = ticket("q", BTreeMap::from([(UnixMillis(3), leases)]));
+        let sealed = secret().seal_ticket(&ticket);
+        assert!(sealed.len() < 100_000, "{}", sealed.len());
+        assert_eq!(secret().open_ticket(&sealed), Ok(ticket));
     }
 
     #[test]
@@ -251,6 +342,13 @@ mod tests {
             let at = at.index(token.len());
             token[at] ^= 1 << bit;
             prop_assert_eq!(secret().open_lease(&token), Err(InvalidToken));
+        }
+
+        #[test]
+        fn a_ticket_comes_back_as_it_was_sealed(until: BTreeMap<u64, BTreeSet<u64>>) {
+            let until = until.into_iter().map(|(n, leases)| (UnixMillis(n), leases)).collect();
+            let ticket = ticket("reconcile", until);
+            prop_assert_eq!(secret().open_ticket(&secret().seal_ticket(&ticket)), Ok(ticket));
         }
 
         #[test]

@@ -13,7 +13,7 @@ async fn a_worker_whose_connection_is_swallowed_moves_within_the_liveness_timeou
     ];
     let endpoints = proxies
         .each_ref()
-        .map(|p| format!("http://{}/", p.address()));
+        .map(|p| format!("http://{}", p.address()));
     let places = sdk(endpoints.iter().map(String::as_str));
     let time = LEASE + Duration::from_secs(2);
     let mut worker = Working::start(places, "hole", "w", 1, &runs, time);

@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use keywork_jetstream::clock;
-use keywork_model::{UnixMillis, token::TicketFacts};
+use keywork_model::UnixMillis;
 use tokio::time::Instant;
 
 use crate::{
     engine::Engine,
     lease::{Lost, LostReason, Phase},
     queue::Queue,
-    session::{Output, Session},
+    session::{Output, Session, proofs::Proofs},
 };
 
 /// A heartbeat whose extensions are under way.
@@ -64,45 +64,38 @@ impl Beat {
     }
 
     /// Takes in the answer to an extension.
-    pub(super) fn answered(&mut self, session: &Session, extension: Extension, confirmed: bool) {
+    pub(super) fn answered(
+        &mut self,
+        session: &Session,
+        proofs: &mut Proofs,
+        extension: Extension,
+        confirmed: bool,
+    ) {
         self.open -= 1;
         if !confirmed {
             self.unconfirmed.push(extension.token);
             return;
         }
-        let term = session.term(&extension.queue);
-        if let Err(reason) = confirm(&extension, term) {
-            self.lost.push(Lost {
+        match confirm(&extension, session.term(&extension.queue)) {
+            Ok(deadline) => {
+                let left = deadline.saturating_duration_since(extension.sent);
+                let until = self.sent_at.plus(left);
+                proofs.extended(&extension.queue, extension.sequence, until);
+            }
+            Err(reason) => self.lost.push(Lost {
                 token: extension.token,
                 reason,
-            });
+            }),
         }
     }
 
     /// The answer to the worker.
-    pub(super) fn answer(self, engine: &Engine, session: &Session) -> Output {
-        let term = if self.unconfirmed.is_empty() {
-            session
-                .queues
-                .iter()
-                .map(|s| s.term)
-                .min()
-                .unwrap_or_default()
-        } else {
-            // The ticket speaks for all leases of the session, and not all were extended.
-            Duration::ZERO
-        };
-        let ticket = TicketFacts {
-            server: engine.server(),
-            session: session.id,
-            extended_until: self.sent_at.plus(term),
-            origins: session.origins(),
-        };
+    pub(super) fn answer(self, ticket: Bytes) -> Output {
         Output::HeartbeatAck {
             sequence: self.sequence,
             lost: self.lost,
             unconfirmed: self.unconfirmed,
-            ticket: engine.secret().seal_ticket(&ticket),
+            ticket,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Opening a session, its task, and what its end leaves behind.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use keywork_jetstream::{Completions, Reply, clock, tasks::Fate};
-use keywork_model::{WorkerId, limits, token::TicketFacts};
+use keywork_model::{UnixMillis, WorkerId, limits};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
@@ -21,6 +21,7 @@ use crate::{
         SessionEvent, SettleItem, SettleResult, Terms, Welcome,
         beat::{Beat, Extension},
         outbox::Outbox,
+        proofs::Proofs,
         settling::{self, Ended, Quick, Start},
     },
 };
@@ -47,8 +48,9 @@ struct Task {
     completions: Completions<Waiting>,
     slow: FuturesUnordered<BoxFuture<'static, SettleResult>>,
     beat: Option<Beat>,
-    /// The newest heartbeat that came while one was under way.
-    next_beat: Option<(u64, Vec<Bytes>)>,
+    /// The heartbeats that came while one was under way, as one: the newest of their numbers, and whatever they list.
+    next_beat: Option<(u64, HashSet<Bytes>)>,
+    proofs: Proofs,
     liveness_timeout: Duration,
     heard_at: Instant,
     /// Since when there is something to send that the stream does not take.
@@ -73,11 +75,6 @@ enum Turn {
     Away(GoAwayReason),
 }
 
-/// How long every lease that a session goes on with holds at least.
-fn shortest_left(resumed: &[Resumed]) -> Option<Duration> {
-    resumed.iter().map(|lease| lease.time_left).min()
-}
-
 /// Opens a session.
 ///
 /// # Errors
@@ -100,12 +97,7 @@ pub(crate) async fn open(engine: &Engine, hello: Hello) -> Result<OpenedSession,
     let (inputs_tx, inputs) = mpsc::channel(INPUTS);
     let (outputs, outputs_rx) = mpsc::channel(OUTPUTS);
     let (end_tx, end) = oneshot::channel();
-    let ticket = TicketFacts {
-        server: engine.server(),
-        session: id,
-        extended_until: shortest_left(&resumed).map_or(now, |left| clock::now().plus(left)),
-        origins: session.origins(),
-    };
+    let mut proofs = proofs_of(&queues, &resumed, now);
     let welcome = Welcome {
         session: id,
         worker: session.worker.clone(),
@@ -117,7 +109,7 @@ pub(crate) async fn open(engine: &Engine, hello: Hello) -> Result<OpenedSession,
             .map(|r| (r.token, r.time_left))
             .collect(),
         lost,
-        ticket: engine.secret().seal_ticket(&ticket),
+        ticket: proofs.ticket(engine),
     };
     let task = Task {
         engine: engine.clone(),
@@ -130,6 +122,7 @@ pub(crate) async fn open(engine: &Engine, hello: Hello) -> Result<OpenedSession,
         slow: FuturesUnordered::new(),
         beat: None,
         next_beat: None,
+        proofs,
         liveness_timeout,
         heard_at: Instant::now(),
         blocked_since: None,
@@ -151,6 +144,18 @@ pub(crate) async fn open(engine: &Engine, hello: Hello) -> Result<OpenedSession,
         outputs: outputs_rx,
         end,
     })
+}
+
+/// What the leases prove that a session goes on with; `before` is a time before they were claimed.
+fn proofs_of(queues: &[Served], resumed: &[Resumed], before: UnixMillis) -> Proofs {
+    let mut proofs = Proofs::default();
+    for lease in resumed {
+        if let Some(served) = queues.iter().find(|s| *s.queue.name == lease.queue) {
+            let until = before.plus(lease.time_left);
+            proofs.extended(&served.queue, lease.sequence, until);
+        }
+    }
+    proofs
 }
 
 async fn serve(
@@ -264,7 +269,9 @@ impl Task {
                 }
             }
             Input::Heartbeat { sequence, tokens } if self.beat.is_some() => {
-                self.next_beat = Some((sequence, tokens));
+                let (newest, listed) = self.next_beat.get_or_insert_default();
+                *newest = sequence;
+                listed.extend(tokens);
             }
             Input::Heartbeat { sequence, tokens } => self.start_beat(sequence, tokens),
             Input::Settle(items) => {
@@ -343,7 +350,7 @@ impl Task {
         }
     }
 
-    fn start_beat(&mut self, sequence: u64, tokens: Vec<Bytes>) {
+    fn start_beat(&mut self, sequence: u64, tokens: impl IntoIterator<Item = Bytes>) {
         let (mut beat, now) = (Beat::new(sequence), Instant::now());
         for token in tokens {
             if let Some(extension) = beat.look(&self.engine, &self.session, token, now) {
@@ -362,8 +369,8 @@ impl Task {
         let Some(beat) = self.beat.take_if(|beat| beat.open == 0) else {
             return;
         };
-        let answer = beat.answer(&self.engine, &self.session);
-        self.outbox.answer(answer);
+        let ticket = self.proofs.ticket(&self.engine);
+        self.outbox.answer(beat.answer(ticket));
         if let Some((sequence, tokens)) = self.next_beat.take() {
             self.start_beat(sequence, tokens);
         }
@@ -376,7 +383,7 @@ impl Task {
                 Waiting::Extend(extension) => {
                     let confirmed = reply.acked().is_ok();
                     if let Some(beat) = &mut self.beat {
-                        beat.answered(&self.session, extension, confirmed);
+                        beat.answered(&self.session, &mut self.proofs, extension, confirmed);
                     }
                 }
                 Waiting::Settle(quick) => {

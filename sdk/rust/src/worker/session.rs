@@ -275,8 +275,8 @@ impl Driver {
         });
     }
 
-    /// The lease is as before: the job is tried again, with the reason as its error. When that is refused too, the
-    /// lease is left to run out.
+    /// The lease is as before: the job is tried again after its backoff, with the reason as its error. When that is
+    /// refused too, the lease is left to run out.
     fn on_rejected(&mut self, id: LeaseId, error: raw::ItemError) {
         let Some(held) = self.leases.get(id) else {
             return;
@@ -285,7 +285,7 @@ impl Driver {
         let (queue, key) = (self.shared.queue_name(held.queue), held.key.clone());
         let retried = matches!(
             held.phase,
-            super::leases::Phase::Settling(Outcome::Retry { .. })
+            super::leases::Phase::Settling(Outcome::Retry { delay: None, .. })
         );
         self.shared.tell(&Event::SettlementRejected {
             queue,
@@ -315,7 +315,7 @@ impl Driver {
     /// Leaves a server that wants us gone for the next one.
     pub(super) fn move_on(&mut self, now: Instant) {
         self.session.move_at = None;
-        self.break_off("the server is stopping", now);
+        self.break_off("the server asked us to reconnect", now);
         self.link.down(now);
     }
 

@@ -143,6 +143,33 @@ async fn a_settlement_that_could_not_be_confirmed_is_tried_again() -> Tested {
 }
 
 #[tokio::test]
+async fn a_retry_that_is_refused_becomes_one_without_a_delay() -> Tested {
+    let scene = Scene::new(FakeServer::start().await?);
+    scene
+        .server
+        .script(|script| script.settlement_answers.push_back(Answer::Rejected));
+    scene.submit(&["a"]).await;
+    let too_long = Duration::from_secs(400 * 24 * 60 * 60);
+    let worker = scene
+        .builder()
+        .build_fn(move |_context: Context, job: Job| async move {
+            match job.attempt {
+                1 => Err(Retry::after(too_long).into()),
+                _ => Ok(()),
+            }
+        });
+    let running = Running::start(worker);
+    let seen = scene
+        .server
+        .until("the next attempt", |seen| seen.settled("complete") == ["a"])
+        .await;
+    let ends: Vec<&str> = seen.settlements.iter().map(|s| s.outcome).collect();
+    assert_eq!(ends, ["retry", "retry", "complete"]);
+    assert!(seen.settlements[1].error.contains("refused"));
+    Ok(running.drain().await?)
+}
+
+#[tokio::test]
 async fn a_settlement_that_came_too_late_is_dropped_and_counted() -> Tested {
     let scene = Scene::with_long_leases().await;
     scene
