@@ -301,17 +301,7 @@ impl ServeArgs {
 
     fn nats(&self, bad: &mut Mistakes) -> Option<NatsOptions> {
         for url in &self.nats_url {
-            let known = ["nats://", "tls://", "ws://", "wss://"];
-            let fits = known.iter().any(|scheme| url.starts_with(scheme)) || !url.contains("://");
-            let problem = || format!("{url} is no NATS URL, such as nats://127.0.0.1:4222");
-            bad.note(
-                "nats-url",
-                if fits && !url.is_empty() {
-                    Ok(())
-                } else {
-                    Err(problem())
-                },
-            );
+            bad.note("nats-url", is_nats_url(url));
         }
         let user = bad.note(
             "nats-user",
@@ -353,6 +343,22 @@ fn both<A, B>(a: Option<A>, b: Option<B>, other: &str) -> Result<Option<(A, B)>,
         (None, None) => Ok(None),
         (Some(_), None) | (None, Some(_)) => Err(format!("must be given together with {other}")),
     }
+}
+
+/// What is refused for its credentials is not repeated: it would end in a log.
+fn is_nats_url(url: &str) -> Result<(), String> {
+    let (scheme, place) = url.split_once("://").unwrap_or(("nats", url));
+    if !["nats", "tls", "ws", "wss"].contains(&scheme) || place.is_empty() {
+        return Err(format!(
+            "{url} is no NATS URL, such as nats://127.0.0.1:4222"
+        ));
+    }
+    if place.contains('@') {
+        return Err("must hold no credentials: give them by --nats-user and --nats-password, \
+                    --nats-token or --nats-credentials"
+            .to_owned());
+    }
+    Ok(())
 }
 
 fn to_address(text: &str) -> Result<SocketAddr, String> {
