@@ -354,9 +354,11 @@ fn is_nats_url(url: &str) -> Result<(), String> {
         ));
     }
     if place.contains('@') {
-        return Err("must hold no credentials: give them by --nats-user and --nats-password, \
+        return Err(
+            "must hold no credentials: give them by --nats-user and --nats-password, \
                     --nats-token or --nats-credentials"
-            .to_owned());
+                .to_owned(),
+        );
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use keywork_model::{Job, JobKey, Mark, QueueName, limits};
 use crate::{
     engine::Engine,
     error::OpenError,
-    submit::{SubmitAnswer, SubmitError, finish_leftover},
+    submit::{SubmitAnswer, SubmitError, finish_leftover, still_full},
     view::JobState,
 };
 
@@ -123,6 +123,12 @@ impl Engine {
             ..letter.job
         };
         let subject = queue.jobs.subject(&job.key);
+        // A full queue still says of a busy key that it is busy.
+        let free = queue.full() && queue.jobs.read_key(&subject).await?.is_none();
+        if free && still_full(&queue).await {
+            let limit = queue.config().max_depth;
+            return Err(SubmitError::QueueFull { limit });
+        }
         let dedupe = format!("{}.redrive.{sequence}", job.id);
         for _ in 0..3 {
             match queue

@@ -136,18 +136,20 @@ impl Engine {
     /// # Errors
     /// What failed.
     pub(crate) async fn keep_settings(&self) -> Result<(), QueueError> {
-        if self.nats().has_settings().await? {
-            return Ok(());
+        let there = self.nats().has_settings().await?;
+        if !there {
+            tracing::warn!("the servers' settings were deleted: writing them again");
+            self.nats().ensure_settings(self.options().replicas).await?;
         }
-        tracing::warn!("the servers' settings were deleted: writing them again");
-        self.nats().ensure_settings(self.options().replicas).await?;
         if let Some(secret) = &self.inner.shared_secret
             && shared_secret(self.nats(), secret.clone()).await? != *secret
         {
             tracing::error!("another server made a new token secret: restart this one");
         }
-        for queue in self.all_open() {
-            queue.remember_again().await?;
+        if !there {
+            for queue in self.all_open() {
+                queue.remember_again().await?;
+            }
         }
         Ok(())
     }

@@ -467,6 +467,15 @@ async fn duplicate(offer: Offer, sequence: u64) -> Concluded {
     Ok(SubmitAnswer::Duplicate(Box::new(ended)))
 }
 
+/// Whether a queue that was full by what was known of it is so by what JetStream has.
+pub(crate) async fn still_full(queue: &Queue) -> bool {
+    let before = queue.before_read();
+    if let Ok(info) = queue.jobs.info().await {
+        queue.learn(&info, before);
+    }
+    queue.full()
+}
+
 /// A full queue still says of a busy key that it is busy, and of an offer that was accepted before that
 /// it was.
 async fn refuse_full(engine: &Engine, offer: Offer) -> Concluded {
@@ -474,12 +483,7 @@ async fn refuse_full(engine: &Engine, offer: Offer) -> Concluded {
     if let Some(view) = occupant(&offer).await? {
         return offer.busy(view);
     }
-    // Perhaps it is so no more.
-    let before = queue.before_read();
-    if let Ok(info) = queue.jobs.info().await {
-        queue.learn(&info, before);
-    }
-    if !queue.full() {
+    if !still_full(&queue).await {
         let published = offer.publish().await;
         return conclude(engine, offer, published).await;
     }

@@ -84,6 +84,28 @@ async fn a_redriven_job_starts_at_attempt_1_and_its_dead_letter_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_redrive_into_a_full_queue_is_refused_and_keeps_the_dead_letter() {
+    let (_nats, server) = one_server().await;
+    let config = proto::QueueConfig {
+        max_depth: Some(1),
+        ..short_lease()
+    };
+    make_queue(&server, "q", config).await;
+    let mut client = client(&server).await;
+    with_a_dead_letter(&mut client, "foo").await;
+    create(&mut client, "q", "bar").await;
+
+    let results = redrive(&mut client, &[]).await;
+    assert_eq!(outcome_of(&results[0]), Err("QUEUE_FULL".into()));
+    assert_eq!(dead(&mut client, "q").await.len(), 1);
+
+    let other = pull(&mut client, "q", SOON).await.expect("the other job");
+    ack(&mut client, &other.lease_token, complete()).await;
+    let results = redrive(&mut client, &[]).await;
+    assert_eq!(outcome_of(&results[0]), Ok(SubmitOutcome::Created));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn law_1_a_redrive_of_a_busy_key_leaves_the_dead_letter_and_the_owner_alone() {
     let (_nats, server) = one_server().await;
     let mut client = client(&server).await;
