@@ -10,7 +10,9 @@ use tonic::Code;
 pub(crate) fn emit(event: &Value) {
     let mut out = stdout().lock();
     // A runner that has gone ends this process by its stdin.
-    let _ = writeln!(out, "{event}").and_then(|()| out.flush());
+    // In one piece: while the process exits stdout is no longer buffered, and a line could break off.
+    let line = format!("{event}\n");
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
 /// A call failed with an error of the SDK.
