@@ -21,7 +21,7 @@ const (
 )
 
 // dial makes a connection that connects when it is first used: all settings of the transport in one place.
-func dial(to endpoint, options *ClientOptions) (*grpc.ClientConn, error) {
+func dial(to endpoint, options *ClientOptions) (*grpc.ClientConn, *Error) {
 	settings := []grpc.DialOption{
 		grpc.WithTransportCredentials(to.credentials(options.TLS)),
 		grpc.WithUserAgent("keywork-go/" + Version),
@@ -41,5 +41,12 @@ func dial(to endpoint, options *ClientOptions) (*grpc.ClientConn, error) {
 			MinConnectTimeout: connectTimeout,
 		}),
 	}
-	return grpc.NewClient(to.target, append(settings, options.DialOptions...)...)
+	conn, err := grpc.NewClient(to.target, append(settings, options.DialOptions...)...)
+	if err != nil {
+		// Everything else was checked when the client was made.
+		var wrong faults
+		wrong.add("DialOptions", "must make a channel to %s: %v", to.uri, err)
+		return nil, wrong.err()
+	}
+	return conn, nil
 }

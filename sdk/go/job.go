@@ -1,6 +1,7 @@
 package keywork
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,11 @@ type Job struct {
 	fence *fence
 }
 
+// String names the job, and shows none of what it carries.
+func (j *Job) String() string {
+	return fmt.Sprintf("%s/%s (%s, %s, attempt %d)", j.Queue, j.Key, j.ID, j.State, j.Attempt)
+}
+
 // fence is when a handler is to stop, as its worker moves it and its handler reads it.
 type fence struct{ at atomic.Pointer[time.Time] }
 
@@ -57,13 +63,13 @@ func newFence(at time.Time) *fence {
 	return f
 }
 
-// Deadline is when a handler is to stop unless the lease is extended by then; heartbeats move it while it runs. It is
-// the zero time for a job that no worker handed to a handler.
+// Deadline is when a handler is to stop unless the lease is extended by then; heartbeats move it while it runs. For a job
+// that no worker handed to a handler it is the LeaseDeadline.
 //
 // The handler's context has no deadline of its own, so that calls made with it are not cut short by one that moves.
 func (j *Job) Deadline() time.Time {
 	if j.fence == nil {
-		return time.Time{}
+		return j.LeaseDeadline
 	}
 	return *j.fence.at.Load()
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/keywork/keywork/sdk/go/keyworkv1"
@@ -204,7 +203,7 @@ func (l *link) awaitEnd() {
 func (t *try) run(ctx context.Context, client *Client, to endpoint) {
 	conn, err := dial(to, &client.options)
 	if err != nil {
-		t.emit(ctx, linkEvent{ended: true, err: localError(codes.InvalidArgument, "failed to make a channel: %v", err)})
+		t.emit(ctx, linkEvent{ended: true, err: err})
 		return
 	}
 	defer func() { _ = conn.Close() }()

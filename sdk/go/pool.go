@@ -87,7 +87,7 @@ func (p *pool) acquire() (*channel, error) {
 	if p.made[place] == nil {
 		conn, err := dial(p.endpoints[place], p.options)
 		if err != nil {
-			return nil, localError(codes.InvalidArgument, "failed to make a channel: %v", err)
+			return nil, err
 		}
 		p.made[place] = &channel{place: place, conn: conn}
 	}

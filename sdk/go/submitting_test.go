@@ -439,7 +439,7 @@ func TestAnEndpointThatIsNoneIsRefused(t *testing.T) {
 	for _, uri := range []string{"127.0.0.1:50051", "ftp://host:1", "http://", ":"} {
 		_, err := keywork.NewClient(keywork.ClientOptions{Endpoints: []string{uri}})
 		equal(t, uri, errorOf(t, err).Code(), codes.InvalidArgument)
-		if text := err.Error(); !strings.Contains(text, "write such as http://") {
+		if text := err.Error(); !strings.Contains(text, "must be such as http://") {
 			t.Errorf("%q is refused without a word of what is wanted: %s", uri, text)
 		}
 	}
