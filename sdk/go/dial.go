@@ -1,11 +1,15 @@
 package keywork
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -49,4 +53,22 @@ func dial(to endpoint, options *ClientOptions) (*grpc.ClientConn, *Error) {
 		return nil, wrong.err()
 	}
 	return conn, nil
+}
+
+// ofConnection makes the transport's error, where it made no connection, one that names the server and says why, once.
+func ofConnection(to endpoint, err error) error {
+	st := status.Convert(err)
+	quoted, isOfConnection := strings.CutPrefix(st.Message(), "connection error: desc = ")
+	if st.Code() != codes.Unavailable || !isOfConnection && !strings.HasPrefix(st.Message(), "name resolver error: ") {
+		return err
+	}
+	why, unquoted := strconv.Unquote(quoted)
+	if unquoted != nil {
+		why = quoted
+	}
+	why = strings.TrimPrefix(strings.TrimPrefix(why, "transport: "), "Error while dialing: ")
+	if strings.Contains(why, "server preface") && !to.secure {
+		why += " (is this Keywork, and without TLS?)"
+	}
+	return status.Errorf(st.Code(), "failed to connect to %s: %s", to.uri, why)
 }

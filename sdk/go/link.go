@@ -207,18 +207,18 @@ func (t *try) run(ctx context.Context, client *Client, to endpoint) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	ended := t.session(ctx, client, conn)
+	ended := t.session(ctx, client, conn, to)
 	t.emit(ctx, linkEvent{ended: true, err: ended})
 }
 
 // session passes on what comes on a stream, until it ends.
-func (t *try) session(ctx context.Context, client *Client, conn *grpc.ClientConn) *Error {
+func (t *try) session(ctx context.Context, client *Client, conn *grpc.ClientConn, to endpoint) *Error {
 	streamContext, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outgoing := metadata.AppendToOutgoingContext(streamContext, client.pool.headers...)
 	stream, err := keyworkv1.NewWorkQueueClient(conn).Lease(outgoing)
 	if err != nil {
-		return errorOf(err, answer{sent: false})
+		return errorOf(ofConnection(to, err), answer{sent: false})
 	}
 	t.emit(ctx, linkEvent{connected: true})
 	open := &leaseDuplex{up: t.up, room: t.room, down: make(chan *keyworkv1.LeaseResponse), cancel: cancel}

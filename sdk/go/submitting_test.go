@@ -163,6 +163,8 @@ func TestNoServerAtAllIsRetryableAndWithoutEffect(t *testing.T) {
 	t.Parallel()
 	_, err := impatient(t, "http://127.0.0.1:1").Submit(t.Context(), keywork.Submit{Queue: "q", Key: "a"})
 	away := errorOf(t, err)
+	equal(t, "the text", away.Error(),
+		"failed to connect to http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused")
 	if !away.IsRetryable() || !away.HasNoSideEffects() {
 		t.Fatalf("%v: retryable %v, no side effects %v", err, away.IsRetryable(), away.HasNoSideEffects())
 	}
