@@ -109,17 +109,17 @@ type SettlementOutcome int
 // What becomes of settlements.
 const (
 	// Settled: it counts. Where the job ended, its key is free.
-	Settled = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_SETTLED)
+	Settled SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_SETTLED)
 	// AlreadySettled: the job had ended already; most likely an earlier try of this settlement counted.
-	AlreadySettled = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_ALREADY_SETTLED)
+	AlreadySettled SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_ALREADY_SETTLED)
 	// LeaseLost: the lease was lost before. Nothing was changed.
-	LeaseLost = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_LEASE_LOST)
+	LeaseLost SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_LEASE_LOST)
 	// TryAgain: the server could not tell: send the same settlement again.
-	TryAgain = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_TRY_AGAIN)
+	TryAgain SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_TRY_AGAIN)
 	// InvalidLease: the token is malformed or forged.
-	InvalidLease = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_INVALID_LEASE)
+	InvalidLease SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_INVALID_LEASE)
 	// Rejected: the settlement breaks a limit, or is one that the server does not serve.
-	Rejected = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_REJECTED)
+	Rejected SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_REJECTED)
 )
 
 // String is the contract's name without its prefix, such as "SETTLED".

@@ -71,15 +71,15 @@ type SubmitOutcome int
 // How submits end.
 const (
 	// Created: the job was accepted and holds the key.
-	Created = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_CREATED)
+	Created SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_CREATED)
 	// Duplicate: this RequestID was accepted before; the job is that one, outstanding or ended.
-	Duplicate = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_DUPLICATE)
+	Duplicate SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_DUPLICATE)
 	// AlreadyOutstanding: the key is busy with the job that is named; nothing was stored.
-	AlreadyOutstanding = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_ALREADY_OUTSTANDING)
+	AlreadyOutstanding SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_ALREADY_OUTSTANDING)
 	// RerunScheduled: the key will run once more with this payload after the job that is named.
-	RerunScheduled = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_RERUN_SCHEDULED)
+	RerunScheduled SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_RERUN_SCHEDULED)
 	// Replaced: the job took the place of one that had not started.
-	Replaced = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_REPLACED)
+	Replaced SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_REPLACED)
 )
 
 // String is the contract's name without its prefix, such as "CREATED".
