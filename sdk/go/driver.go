@@ -40,6 +40,7 @@ type driver struct {
 	// nextSweep is when the leases' fences are to be looked at next.
 	nextSweep time.Time
 	journal   *journal
+	courier   *courier
 	// noticeAt is when to tell that the server in turn does not answer; zero: it did, or that was told.
 	noticeAt time.Time
 }
@@ -79,6 +80,7 @@ func newDriver(ctx context.Context, worker *Worker) *driver {
 		handler:   chain(worker.options.Interceptors, worker.handler),
 		base:      base,
 		journal:   openJournal(base, &worker.options),
+		courier:   openCourier(worker.options.OnEvent),
 		link:      newLink(worker.client, now),
 		leases:    newLeaseTable(),
 		finished:  make(chan finished, worker.options.Concurrency),
@@ -129,6 +131,7 @@ func (d *driver) end() error {
 		d.tell(FailedEvent{d.err})
 	}
 	d.tell(StoppedEvent{abandoned})
+	d.courier.close()
 	d.journal.close()
 	return d.err
 }
@@ -136,7 +139,7 @@ func (d *driver) end() error {
 // tell tells the log, and the worker's owner.
 func (d *driver) tell(event Event) {
 	d.journal.note(event)
-	d.worker.tell(event)
+	d.courier.tell(event)
 }
 
 // wake is the earliest time at which something is due.

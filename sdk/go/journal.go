@@ -10,8 +10,6 @@ import (
 const (
 	// journalRoom is how many entries wait to be written at most.
 	journalRoom = 1_000
-	// journalEndsWithin is how long the last entries may take to be written when the worker ends.
-	journalEndsWithin = time.Second
 	// degradedEvery is how often an outage that lasts is told of.
 	degradedEvery = 30 * time.Second
 )
@@ -46,12 +44,7 @@ func openJournal(ctx context.Context, options *WorkerOptions) *journal {
 // close writes what is left, unless that takes too long.
 func (j *journal) close() {
 	close(j.entries)
-	timer := time.NewTimer(journalEndsWithin)
-	defer timer.Stop()
-	select {
-	case <-j.written:
-	case <-timer.C:
-	}
+	waitFor(j.written, endsWithin)
 }
 
 func (j *journal) log(level slog.Level, message string, attributes ...slog.Attr) {

@@ -74,8 +74,8 @@ type WorkerOptions struct {
 	// at info; at warn that it is not connected, at most every 30 s of an outage, a lost lease, a handler's ordinary
 	// error or panic. It is written to by a goroutine of its own, which may be slow. Default: [slog.Default].
 	Logger *slog.Logger
-	// OnEvent is told of everything that happens, one event after another, by the goroutine that keeps the leases
-	// alive: it must not block.
+	// OnEvent is told of everything that happens, one event after another, by a goroutine of its own. It may be slow:
+	// events wait for it. Run returns when it has been told of all, or a second later.
 	OnEvent func(Event)
 	// LeaveSignals leaves SIGTERM and SIGINT to the caller. Default: Run drains at the first and releases everything at
 	// the second.
@@ -220,12 +220,3 @@ func (w *Worker) Counts() Counts { return w.counters.read() }
 
 // WorkerID is its name, as servers know it.
 func (w *Worker) WorkerID() string { return w.options.WorkerID }
-
-// tell tells the owner. What a callback does wrong must not end the worker.
-func (w *Worker) tell(event Event) {
-	if w.options.OnEvent == nil {
-		return
-	}
-	defer func() { _ = recover() }()
-	w.options.OnEvent(event)
-}
