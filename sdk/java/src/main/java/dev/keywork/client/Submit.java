@@ -1,6 +1,8 @@
 package dev.keywork.client;
 
 import com.google.protobuf.ByteString;
+import dev.keywork.errors.KeyworkException;
+import dev.keywork.internal.Refused;
 import dev.keywork.internal.Wire;
 import dev.keywork.internal.v1.Backoff;
 import dev.keywork.internal.v1.SubmitRequest;
@@ -8,6 +10,7 @@ import dev.keywork.job.Payload;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
+import java.util.Objects;
 import java.util.UUID;
 
 /**
@@ -18,10 +21,16 @@ import java.util.UUID;
  * }</pre>
  */
 public final class Submit {
+  private static final String NO_TEXT = "must be Unicode without lone surrogates";
+
   private final SubmitRequest request;
 
-  private Submit(SubmitRequest request) {
+  /** Both a delay and a start time were given: no server is asked which one is meant. */
+  private final boolean startsTwice;
+
+  private Submit(SubmitRequest request, boolean startsTwice) {
     this.request = request;
+    this.startsTwice = startsTwice;
   }
 
   /**
@@ -32,7 +41,10 @@ public final class Submit {
    * @return a builder
    */
   public static Builder builder(String queue, String key) {
-    return new Builder(SubmitRequest.newBuilder().setQueue(queue).setKey(key));
+    SubmitRequest.Builder request = SubmitRequest.newBuilder()
+        .setQueue(Objects.requireNonNull(queue, "queue"))
+        .setKey(Objects.requireNonNull(key, "key"));
+    return new Builder(request, false);
   }
 
   /**
@@ -48,7 +60,7 @@ public final class Submit {
   }
 
   static Submit of(SubmitRequest request) {
-    return new Submit(request);
+    return new Submit(request, false);
   }
 
   /**
@@ -57,7 +69,7 @@ public final class Submit {
    * @return a builder
    */
   public Builder toBuilder() {
-    return new Builder(request.toBuilder());
+    return new Builder(request.toBuilder(), startsTwice);
   }
 
   /**
@@ -100,9 +112,32 @@ public final class Submit {
     return request;
   }
 
+  /**
+   * What is to be sent.
+   *
+   * @throws KeyworkException it is not worth sending
+   */
+  SubmitRequest checked() {
+    if (startsTwice) {
+      throw Refused.field("start_at", "must not be set together with delay");
+    }
+    if (!isText(queue())) {
+      throw Refused.field("queue", NO_TEXT);
+    }
+    if (!isText(key())) {
+      throw Refused.field("key", NO_TEXT);
+    }
+    return request;
+  }
+
+  /** Half a surrogate pair has no UTF-8: it would be sent as a question mark, and two keys would become one. */
+  private static boolean isText(String text) {
+    return text.codePoints().noneMatch(point -> Character.getType(point) == Character.SURROGATE);
+  }
+
   @Override
   public boolean equals(Object other) {
-    return other instanceof Submit that && request.equals(that.request);
+    return other instanceof Submit that && request.equals(that.request) && startsTwice == that.startsTwice;
   }
 
   @Override
@@ -118,9 +153,11 @@ public final class Submit {
   /** Makes a {@link Submit}. */
   public static final class Builder {
     private final SubmitRequest.Builder request;
+    private boolean startsTwice;
 
-    private Builder(SubmitRequest.Builder request) {
+    private Builder(SubmitRequest.Builder request, boolean startsTwice) {
       this.request = request;
+      this.startsTwice = startsTwice;
     }
 
     /**
@@ -219,23 +256,25 @@ public final class Submit {
     }
 
     /**
-     * Start no sooner than this long from now; the key is taken at once.
+     * Start no sooner than this long from now; the key is taken at once. Not together with {@link #startAt}.
      *
      * @param delay how long
      * @return this
      */
     public Builder delay(Duration delay) {
+      startsTwice |= request.hasStartAt();
       request.setDelay(Wire.duration(delay));
       return this;
     }
 
     /**
-     * Start no sooner than at this time; the key is taken at once. Replaces a delay.
+     * Start no sooner than at this time; the key is taken at once. Not together with {@link #delay}.
      *
      * @param time when
      * @return this
      */
     public Builder startAt(Instant time) {
+      startsTwice |= request.hasDelay();
       request.setStartAt(Wire.time(time));
       return this;
     }
@@ -280,7 +319,7 @@ public final class Submit {
      * @return the offer
      */
     public Submit build() {
-      return new Submit(request.build());
+      return new Submit(request.build(), startsTwice);
     }
   }
 }
