@@ -74,7 +74,7 @@ public final class DeadLetters {
   public List<Redriven> redriveOldest(String queue, int maxJobs) {
     if (maxJobs < 1) {
       // On the wire, 0 means as many as the server likes.
-      throw Refused.field("max_jobs", "must be 1 to 1,000");
+      throw Refused.field("max_jobs", "must be from 1 to 1000");
     }
     return redrive(RedriveDeadJobsRequest.newBuilder().setQueue(queue).setMaxJobs(maxJobs).build());
   }

@@ -1,6 +1,7 @@
 package dev.keywork.client;
 
 import com.google.protobuf.ByteString;
+import dev.keywork.errors.FieldViolation;
 import dev.keywork.errors.KeyworkException;
 import dev.keywork.internal.Refused;
 import dev.keywork.internal.Wire;
@@ -21,16 +22,17 @@ import java.util.UUID;
  * }</pre>
  */
 public final class Submit {
+  private static final String TWO_STARTS = "must not be set together with delay";
   private static final String NO_TEXT = "must be Unicode without lone surrogates";
 
   private final SubmitRequest request;
 
-  /** Both a delay and a start time were given: no server is asked which one is meant. */
-  private final boolean startsTwice;
+  /** What the wire could only say by meaning something else; null: there is nothing of the kind. */
+  private final FieldViolation refused;
 
-  private Submit(SubmitRequest request, boolean startsTwice) {
+  private Submit(SubmitRequest request, FieldViolation refused) {
     this.request = request;
-    this.startsTwice = startsTwice;
+    this.refused = refused;
   }
 
   /**
@@ -44,7 +46,7 @@ public final class Submit {
     SubmitRequest.Builder request = SubmitRequest.newBuilder()
         .setQueue(Objects.requireNonNull(queue, "queue"))
         .setKey(Objects.requireNonNull(key, "key"));
-    return new Builder(request, false);
+    return new Builder(request, null);
   }
 
   /**
@@ -60,7 +62,7 @@ public final class Submit {
   }
 
   static Submit of(SubmitRequest request) {
-    return new Submit(request, false);
+    return new Submit(request, null);
   }
 
   /**
@@ -69,7 +71,7 @@ public final class Submit {
    * @return a builder
    */
   public Builder toBuilder() {
-    return new Builder(request.toBuilder(), startsTwice);
+    return new Builder(request.toBuilder(), refused);
   }
 
   /**
@@ -118,8 +120,8 @@ public final class Submit {
    * @throws KeyworkException it is not worth sending
    */
   SubmitRequest checked() {
-    if (startsTwice) {
-      throw Refused.field("start_at", "must not be set together with delay");
+    if (refused != null) {
+      throw Refused.field(refused.field(), refused.description());
     }
     if (!isText(queue())) {
       throw Refused.field("queue", NO_TEXT);
@@ -137,7 +139,7 @@ public final class Submit {
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof Submit that && request.equals(that.request) && startsTwice == that.startsTwice;
+    return other instanceof Submit that && request.equals(that.request) && Objects.equals(refused, that.refused);
   }
 
   @Override
@@ -153,11 +155,18 @@ public final class Submit {
   /** Makes a {@link Submit}. */
   public static final class Builder {
     private final SubmitRequest.Builder request;
-    private boolean startsTwice;
+    private FieldViolation refused;
 
-    private Builder(SubmitRequest.Builder request, boolean startsTwice) {
+    private Builder(SubmitRequest.Builder request, FieldViolation refused) {
       this.request = request;
-      this.startsTwice = startsTwice;
+      this.refused = refused;
+    }
+
+    /** The offer is refused when it is made, so that a bad one of many spoils no other. */
+    private void refuseIf(boolean wrong, String field, String problem) {
+      if (wrong && refused == null) {
+        refused = new FieldViolation(field, problem);
+      }
     }
 
     /**
@@ -167,7 +176,7 @@ public final class Submit {
      * @return this
      */
     public Builder payload(String text) {
-      request.setPayload(ByteString.copyFromUtf8(text));
+      request.setPayload(ByteString.copyFromUtf8(Objects.requireNonNull(text, "payload")));
       return this;
     }
 
@@ -178,7 +187,7 @@ public final class Submit {
      * @return this
      */
     public Builder payload(byte[] bytes) {
-      request.setPayload(ByteString.copyFrom(bytes));
+      request.setPayload(ByteString.copyFrom(Objects.requireNonNull(bytes, "payload")));
       return this;
     }
 
@@ -262,7 +271,7 @@ public final class Submit {
      * @return this
      */
     public Builder delay(Duration delay) {
-      startsTwice |= request.hasStartAt();
+      refuseIf(request.hasStartAt(), "start_at", TWO_STARTS);
       request.setDelay(Wire.duration(delay));
       return this;
     }
@@ -274,7 +283,7 @@ public final class Submit {
      * @return this
      */
     public Builder startAt(Instant time) {
-      startsTwice |= request.hasDelay();
+      refuseIf(request.hasDelay(), "start_at", TWO_STARTS);
       request.setStartAt(Wire.time(time));
       return this;
     }
@@ -297,6 +306,8 @@ public final class Submit {
      * @return this
      */
     public Builder maxAttempts(int attempts) {
+      // On the wire, 0 is the queue's.
+      refuseIf(attempts < 1, "max_attempts", "must be from 1 to 1000");
       request.setMaxAttempts(attempts);
       return this;
     }
@@ -319,7 +330,7 @@ public final class Submit {
      * @return the offer
      */
     public Submit build() {
-      return new Submit(request.build(), startsTwice);
+      return new Submit(request.build(), refused);
     }
   }
 }

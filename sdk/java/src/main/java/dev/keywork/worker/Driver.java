@@ -30,6 +30,9 @@ final class Driver implements Runnable {
   /** When a handler that goes on after its cancellation is told of. */
   static final long STUBBORN = Duration.ofSeconds(5).toNanos();
 
+  /** How long a server may take to open the session before that is logged. */
+  private static final long SLOW = Duration.ofMillis(800).toNanos();
+
   /** How long releases and the last settlements may take to be confirmed. */
   private static final long FLUSH_WITHIN = Duration.ofSeconds(2).toNanos();
 
@@ -82,6 +85,9 @@ final class Driver implements Runnable {
   private Stop stop = Stop.NO;
   private long stopAt = Ticks.NEVER;
   private WorkerException failure;
+
+  /** When the session that is being opened takes long. */
+  long slowAt = Ticks.NEVER;
 
   /** When the leases' fences are to be looked at next. */
   private long nextSweep = Ticks.NEVER;
@@ -173,7 +179,7 @@ final class Driver implements Runnable {
   /** The earliest time at which something is due. */
   private long wake() {
     long wake = Math.min(Math.min(link.wake(), outbox.wake()), Math.min(stopAt, nextSweep));
-    wake = Math.min(wake, session.moveAt);
+    wake = Math.min(wake, Math.min(session.moveAt, slowAt));
     // Without room for a heartbeat, the room is waited for instead.
     boolean canBeat = session.live && link.hasRoom();
     return canBeat ? Math.min(wake, session.nextHeartbeat) : wake;
@@ -193,6 +199,13 @@ final class Driver implements Runnable {
     if (link.isDueToConnect(now)) {
       teller.tell(new WorkerEvent.Connecting(link.endpoint().name()));
       link.connect(now);
+      slowAt = now + SLOW;
+    }
+    if (slowAt <= now) {
+      slowAt = Ticks.NEVER;
+      if (!session.live) {
+        teller.slow();
+      }
     }
     if (stopAt <= now) {
       stopFurther(now);

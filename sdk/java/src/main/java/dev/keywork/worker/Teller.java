@@ -43,6 +43,11 @@ final class Teller {
     owner.run(() -> listener.accept(event));
   }
 
+  /** A server takes long to open the session. */
+  void slow() {
+    log.slow(Ticks.now());
+  }
+
   /** A handler has failed by chance, and its job is tried again. */
   void handlerFailed(Job job, Chain.End end) {
     log.handlerFailed(job, end);

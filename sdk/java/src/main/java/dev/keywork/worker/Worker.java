@@ -17,7 +17,6 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
-import java.util.stream.Collectors;
 
 /**
  * Runs the jobs of one or more queues. Every method may be called from any thread.
@@ -111,7 +110,7 @@ public final class Worker implements AutoCloseable {
     if (!started.compareAndSet(false, true)) {
       throw WorkerException.startedBefore();
     }
-    String queues = setup.queues().stream().map(QueueSubscription::getQueue).collect(Collectors.joining(", "));
+    List<String> queues = setup.queues().stream().map(QueueSubscription::getQueue).toList();
     try {
       Driver made = new Driver(setup, orders, new Teller(new WorkerLog(queues, logsFailure), listener), counters);
       driver = made;

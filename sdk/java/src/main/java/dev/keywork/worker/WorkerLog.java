@@ -6,6 +6,7 @@ import dev.keywork.job.Job;
 import dev.keywork.job.Outcome;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
@@ -20,6 +21,9 @@ final class WorkerLog {
 
   /** So many lines may wait for a log that is slow; the others are counted. */
   private static final int BACKLOG = 10_000;
+
+  /** So many queues are named in each line. */
+  private static final int NAMED = 3;
 
   private final Aside thread = new Aside("keywork-log-", BACKLOG);
   private final AtomicLong leftOut = new AtomicLong();
@@ -38,8 +42,9 @@ final class WorkerLog {
    * @param queues what the worker serves
    * @param failureToo log the error that ends the worker, since nobody is thrown it
    */
-  WorkerLog(String queues, boolean failureToo) {
-    this.worker = "worker of " + queues;
+  WorkerLog(List<String> queues, boolean failureToo) {
+    String others = queues.size() > NAMED ? " and " + (queues.size() - NAMED) + " more" : "";
+    this.worker = "worker of " + String.join(", ", queues.subList(0, Math.min(NAMED, queues.size()))) + others;
     this.failureToo = failureToo;
   }
 
@@ -78,6 +83,13 @@ final class WorkerLog {
       // Some errors name the server themselves.
       String where = error.contains(endpoint) ? "" : endpoint + ": ";
       write(Level.WARNING, "is degraded and tries again: " + where + error);
+    }
+  }
+
+  /** It has no answer yet. What becomes of that is told in its time: it is no warning less for this one. */
+  void slow(long now) {
+    if (nextWarning <= now) {
+      write(Level.WARNING, "has no answer yet from " + endpoint);
     }
   }
 

@@ -16,6 +16,7 @@ import dev.keywork.support.Records;
 import dev.keywork.testing.FakeServer;
 import io.grpc.Status;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.logging.Handler;
@@ -44,9 +45,34 @@ class LoggingTest {
   }
 
   @Test
+  void aServerThatDoesNotAnswerIsUnderstoodWithinASecondAndItsErrorIsToldAllTheSame() {
+    try (Records log = new Records("log-slow"); FakeServer server = FakeServer.start();
+        KeyworkClient client = server.client()) {
+      server.script(script -> script.unwelcomeSessions(1));
+      Worker worker = worker(client, "log-slow", (context, job) -> Outcome.complete());
+      worker.start();
+      log.until(Level.WARNING, "has no answer yet from " + server.endpoint());
+      server.endSessions();
+      log.until(Level.WARNING, "is degraded");
+      log.until(Level.INFO, "is ready");
+      worker.close();
+      assertEquals(2, log.lines(Level.WARNING).lines().count(), log.lines(Level.WARNING));
+    }
+  }
+
+  @Test
+  void aWorkerOfManyQueuesDoesNotNameThemAllInEachLine() {
+    try (Records log = new Records("log-a, log-b, log-c and 2 more")) {
+      WorkerLog worker = new WorkerLog(List.of("log-a", "log-b", "log-c", "log-d", "log-e"), false);
+      worker.tell(new WorkerEvent.Draining(), 0);
+      log.until(Level.INFO, "drains");
+    }
+  }
+
+  @Test
   void oneOutageIsWarnedOfAtFirstAndThenEveryHalfMinute() {
     try (Records log = new Records("log-outage")) {
-      WorkerLog worker = new WorkerLog("log-outage", false);
+      WorkerLog worker = new WorkerLog(List.of("log-outage"), false);
       worker.tell(new WorkerEvent.Connecting("http://there"), 0);
       for (int second = 1; second <= 61; second++) {
         worker.tell(new WorkerEvent.Degraded("away, second " + second), Duration.ofSeconds(second).toNanos());
@@ -131,7 +157,7 @@ class LoggingTest {
   @Test
   void whatMustBeKnownOfALeaseIsAWarning() {
     try (Records log = new Records("log-lease")) {
-      WorkerLog worker = new WorkerLog("log-lease", false);
+      WorkerLog worker = new WorkerLog(List.of("log-lease"), false);
       worker.tell(new WorkerEvent.LeaseLost("q", "a", 7, Optional.of(LostReason.EXPIRED)), 0);
       worker.tell(new WorkerEvent.LeaseLost("q", "b", 8, Optional.empty()), 0);
       worker.tell(new WorkerEvent.SettlementRejected("q", "c", "no reruns here"), 0);
