@@ -50,7 +50,7 @@ function checkPem(name: string, pem: string | Uint8Array | undefined): void {
   }
 }
 
-/** Certificates and keys as Node takes them. */
+/** Certificates and keys as Node takes them. @internal */
 export function pems({ ca, cert, key }: TlsOptions): {
   ca?: string | Buffer;
   cert?: string | Buffer;
