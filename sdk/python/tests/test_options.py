@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import grpc
 import pytest
 
 from keywork import Client, Context, Job, Worker, sync
@@ -106,6 +107,8 @@ def test_a_client_says_what_is_wrong(kind: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match=r"'authorization' .* printable ASCII, and has '\\n' at 8") as caught:
         kind("http://127.0.0.1:1", metadata={"authorization": "Bearer x\n"})
     assert "Bearer" not in str(caught.value), "it may be a secret"
+    with pytest.raises(ValueError, match=r"https:// endpoints, and there is none: http://127\.0\.0\.1:1"):
+        kind("http://127.0.0.1:1", credentials=grpc.ssl_channel_credentials())
     with pytest.raises(ValueError, match="and is 'my header'"):
         kind("http://127.0.0.1:1", metadata=[("my header", "x")])
     with pytest.raises(TypeError, match="'tenant' must be a str, and is a int"):

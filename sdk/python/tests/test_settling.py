@@ -242,8 +242,9 @@ async def test_no_ids_mean_none_and_the_oldest_are_asked_for(scene: Scene) -> No
         [redriven] = blocking.redrive_oldest_dead_jobs("q", 1)
     assert isinstance(redriven.result, Submitted)
     assert redriven.result.job.key == "a"
-    with pytest.raises(InvalidArgumentError, match="max_jobs: must be from 1"):
-        await client.redrive_oldest_dead_jobs("q", 0)
+    assert await client.redrive_oldest_dead_jobs("q", 0) == []
+    with pytest.raises(InvalidArgumentError, match="max_jobs: "):
+        await client.redrive_oldest_dead_jobs("q", -1)
     assert len(await client.redrive_oldest_dead_jobs("q")) == 2
 
 

@@ -127,8 +127,6 @@ def redrive_dead_jobs(queue: str, dead_ids: Iterable[int]) -> Call[list[Redriven
 
 
 def redrive_oldest_dead_jobs(queue: str, max_jobs: int) -> Call[list[Redriven]]:
-    if max_jobs == 0:  # To the server it would mean its own number.
-        raise errors.bad_field("max_jobs", "must be from 1 to 1,000, and is 0")
     return _redrive(_fields.message(pb.RedriveDeadJobsRequest, queue=queue, max_jobs=max_jobs))
 
 

@@ -116,8 +116,12 @@ class Options:
         credentials: grpc.ChannelCredentials | None,
     ) -> Options:
         """Checks a caller's options."""
+        servers = tuple(map(Endpoint.parse, endpoints) if endpoints else endpoints_from_environment())
+        if credentials is not None and not any(server.secure for server in servers):
+            named = ", ".join(server.uri for server in servers)
+            raise ValueError(f"credentials are for https:// endpoints, and there is none: {named}")
         return cls(
-            endpoints=tuple(map(Endpoint.parse, endpoints) if endpoints else endpoints_from_environment()),
+            endpoints=servers,
             metadata=_options.metadata(metadata),
             submit_deadline=_options.positive("submit_deadline", submit_deadline),
             call_timeout=_options.positive("call_timeout", call_timeout),

@@ -197,8 +197,9 @@ class Client(Core):
         return await self._do(_calls.redrive_dead_jobs(queue, ids)) if ids else []
 
     async def redrive_oldest_dead_jobs(self, queue: str, max_jobs: int = 100) -> list[Redriven]:
-        """As `redrive_dead_jobs`, for the oldest: at most this many, from 1 to 1,000."""
-        return await self._do(_calls.redrive_oldest_dead_jobs(queue, max_jobs))
+        """As `redrive_dead_jobs`, for the oldest: so many, at most 1,000."""
+        # To the server no number would mean its own.
+        return await self._do(_calls.redrive_oldest_dead_jobs(queue, max_jobs)) if max_jobs else []
 
     async def delete_dead_jobs(self, queue: str, dead_ids: Iterable[int]) -> int:
         """Deletes these dead letters for good; tells how many there were."""

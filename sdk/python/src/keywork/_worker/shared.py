@@ -64,6 +64,8 @@ class Shared:
     #: Its put may be called from any thread, also within a signal handler.
     inbox: SimpleQueue[Any] = field(default_factory=SimpleQueue)
     order: Order = Order.WORK
+    #: How many have come.
+    signals: int = 0
     started: bool = False
     logs: Logs = field(default_factory=Logs)
 
@@ -77,8 +79,9 @@ class Shared:
             self.inbox.put(order)
 
     def signalled(self) -> None:
-        """SIGTERM or SIGINT came: the first drains, the second releases everything."""
-        self.give(Order.DRAIN if self.order is Order.WORK else Order.RELEASE_ALL)
+        """SIGTERM or SIGINT came: the first drains, as `drain` may have done before, the second releases everything."""
+        self.signals += 1
+        self.give(Order.DRAIN if self.signals == 1 else Order.RELEASE_ALL)
 
     def tell(self, event: events.Event) -> None:
         """Logs it and tells the owner, whose callback may block or fail: neither the worker nor its leases suffer."""
