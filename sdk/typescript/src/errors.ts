@@ -112,7 +112,7 @@ const REFUSALS: readonly ErrorCode[] = [
   "UNIMPLEMENTED",
 ];
 
-/** What Node says where no connection was made at all. */
+/** What Node says where no connection was made at all, or none over which anything would be sent. */
 const NEVER_CONNECTED = [
   "ECONNREFUSED",
   "ENOTFOUND",
@@ -120,6 +120,20 @@ const NEVER_CONNECTED = [
   "EHOSTUNREACH",
   "ENETUNREACH",
   "EADDRNOTAVAIL",
+  "ERR_SSL_WRONG_VERSION_NUMBER",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "CERT_HAS_EXPIRED",
+];
+
+/** Words of the transport from which nobody would guess what is usually wrong, and that. */
+const PLAINER: readonly [RegExp, string][] = [
+  [/wrong version number/, "it does not speak TLS; is http:// meant?"],
+  [/^Protocol error$/, "it does not speak HTTP/2, so it is no Keywork server (Protocol error)"],
+  [/^unsupported content type/, "it does not speak gRPC, so it is no Keywork server"],
 ];
 
 /** What an error is made of. Plain data, so that it can cross threads. */
@@ -187,6 +201,11 @@ export class KeyworkError extends Error {
     return new KeyworkError({ ...this.#parts, nothingHappened: false }, { cause: this.cause });
   }
 
+  /** The same error, for a call of which nothing was sent. @internal */
+  get unsent(): KeyworkError {
+    return new KeyworkError({ ...this.#parts, nothingHappened: true }, { cause: this.cause });
+  }
+
   /** Plain data that crosses threads. @internal */
   get parts(): ErrorParts {
     return this.#parts;
@@ -200,16 +219,25 @@ function describe({ message, code, reason, violations }: ErrorParts): string {
 }
 
 /** An error that this side found before anything was sent. */
-export function localError(code: ErrorCode, message: string): KeyworkError {
+export function localError(code: ErrorCode, message: string, options?: ErrorOptions): KeyworkError {
+  const parts = { code, message, reason: "", violations: [], retryAfterMs: undefined };
+  return new KeyworkError({ ...parts, nothingHappened: true, broken: false }, options);
+}
+
+/**
+ * A field of a call that this side found at fault before anything was sent, told as a server does. `name` is what the
+ * program calls it, such as `backoff.initialMs`; the violation has the contract's name for it.
+ */
+export function invalidField(name: string, description: string): KeyworkError {
   return new KeyworkError({
-    code,
-    message,
-    reason: "",
-    violations: [],
-    retryAfterMs: undefined,
-    nothingHappened: true,
-    broken: false,
+    ...localError("INVALID_ARGUMENT", `${name}: ${description}`).parts,
+    reason: reasons.INVALID_FIELD,
+    violations: [{ field: contractName(name), description }],
   });
+}
+
+function contractName(name: string): string {
+  return name.replace(/Ms$/, "").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 /** A call that got no answer in time, or whose stream ended before it. */
@@ -219,7 +247,12 @@ export function unanswered(message: string, code: ErrorCode = "DEADLINE_EXCEEDED
 
 /** The error of one item of a batch. */
 export function itemError(item: ItemError): KeyworkError {
-  const violations = item.field ? [{ field: item.field, description: item.message }] : [];
+  const { field } = item;
+  // The message says it as that of a status does: with the field before it.
+  const description = item.message.startsWith(`${field}: `)
+    ? item.message.slice(field.length + 2)
+    : item.message;
+  const violations = field ? [{ field, description }] : [];
   return new KeyworkError({
     code: codeName(item.code),
     message: item.message,
@@ -231,10 +264,16 @@ export function itemError(item: ItemError): KeyworkError {
   });
 }
 
+/** What was to be sent could not be written as the contract has it: nothing was sent, and no other try helps. */
+function isUnwritable(status: ConnectError): boolean {
+  return status.rawMessage.startsWith("serialize binary: ");
+}
+
 /** Reads whatever a call threw. What is told about a connection names the server, if that is given. */
 export function errorFrom(thrown: unknown, server?: string): KeyworkError {
   if (thrown instanceof KeyworkError) return thrown;
   const status = ConnectError.from(thrown, Code.Internal);
+  if (isUnwritable(status)) return localError("INVALID_ARGUMENT", status.rawMessage, { cause: status });
   const details = readDetails(status.details.filter((detail): detail is PackedDetail => "type" in detail));
   const broken = isBroken(status);
   const code = broken && status.code !== Code.DeadlineExceeded ? "UNAVAILABLE" : codeName(status.code);
@@ -256,7 +295,9 @@ export function codeNumber(code: ErrorCode): Code {
 function lostMessage(status: ConnectError, server: string): string {
   if (status.code === Code.DeadlineExceeded) return `${server} did not answer in time`;
   const what = neverConnected(status) ? "cannot be reached" : "broke the connection";
-  return `${server} ${what}: ${status.rawMessage || String(status.cause ?? "no reason given")}`;
+  const said = status.rawMessage.trim() || String(status.cause ?? "no reason given");
+  const [, why = said] = PLAINER.find(([words]) => words.test(said)) ?? [];
+  return `${server} ${what}: ${why}`;
 }
 
 function codeName(code: number): ErrorCode {
