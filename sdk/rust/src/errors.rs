@@ -186,7 +186,7 @@ impl Error {
         } else {
             None
         };
-        let cause = causes(&status).last().map(ToString::to_string);
+        let cause = causes(&status).last().map(readable);
         let mut error = Self::from(status);
         if let Some((lost, cause)) = lost.zip(cause) {
             error.0.message = format!("{server} {lost}: {cause}");
@@ -299,6 +299,15 @@ fn never_connected(status: &Status) -> bool {
 fn is_broken(status: &Status) -> bool {
     causes(status).next().is_some()
         && !matches!(status.code(), Code::ResourceExhausted | Code::OutOfRange)
+}
+
+/// A cause for people: what rustls calls a corrupt message is a server that answered in plain text.
+fn readable(cause: &(dyn StdError + 'static)) -> String {
+    let text = cause.to_string();
+    if text.ends_with("InvalidContentType") {
+        return format!("it does not speak TLS, which https:// asks for ({text})");
+    }
+    text
 }
 
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn StdError + 'static)> {

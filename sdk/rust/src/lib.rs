@@ -28,6 +28,7 @@ pub mod errors;
 pub mod job;
 #[cfg(feature = "otel")]
 pub mod otel;
+mod outage;
 pub mod raw;
 mod tasks;
 pub mod testing;

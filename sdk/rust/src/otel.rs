@@ -74,12 +74,25 @@ impl Interceptor for TraceContext {
         let current = OtelContext::current_with_span(span);
         let traced = current.clone();
         let handled = async move {
+            let traced = Unended(traced);
             let call = AssertUnwindSafe(next.run(context.clone(), job));
             let ended = call.catch_unwind().await;
-            note_end(&traced.span(), &ended, context.reason());
+            note_end(&traced.0.span(), &ended, context.reason());
             ended.unwrap_or_else(|panic| resume_unwind(panic))
         };
         Box::pin(handled.with_context(current))
+    }
+}
+
+/// The span of a handler that has not ended. One that is dropped gives its job back; a span that has ended is not
+/// changed any more.
+struct Unended(OtelContext);
+
+impl Drop for Unended {
+    fn drop(&mut self) {
+        let span = self.0.span();
+        span.set_attribute(KeyValue::new("keywork.outcome", name(&Outcome::Release)));
+        span.end();
     }
 }
 
@@ -89,8 +102,7 @@ type Ended = Result<HandlerResult, Box<dyn Any + Send>>;
 /// Ends the span with what becomes of the job.
 fn note_end(span: &SpanRef<'_>, ended: &Ended, stopped: Option<CancelReason>) {
     let outcome = match ended {
-        Ok(Ok(())) => Outcome::Complete,
-        Ok(Err(error)) => Outcome::of(&**error),
+        Ok(result) => Outcome::of(result),
         Err(panic) => Outcome::retry(panicked(&**panic)),
     };
     // One that is dropped had an end all the same.

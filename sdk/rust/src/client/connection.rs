@@ -5,7 +5,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tonic::{
@@ -15,8 +15,12 @@ use tonic::{
     transport::{Channel, Endpoint, Uri},
 };
 
+use parking_lot::Mutex;
+
 use super::{Client, Options, SubmitInterceptor, intercept::Interceptors};
-use crate::{Error, errors::FieldViolation, raw::work_queue_client::WorkQueueClient, wire};
+use crate::{
+    Error, errors::FieldViolation, outage::Outage, raw::work_queue_client::WorkQueueClient, wire,
+};
 
 /// A stream's window: what a server may send ahead of our reading it.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -323,6 +327,7 @@ pub(crate) struct Channels {
     options: Options,
     made: Vec<OnceLock<Channel>>,
     current: AtomicUsize,
+    outage: Mutex<Outage>,
 }
 
 impl Channels {
@@ -332,6 +337,7 @@ impl Channels {
             options,
             made,
             current: AtomicUsize::new(0),
+            outage: Mutex::default(),
         }
     }
 
@@ -358,6 +364,14 @@ impl Channels {
 
     fn name(&self, place: usize) -> String {
         server_name(&self.options.endpoints[place % self.made.len()])
+    }
+
+    /// Warns now and then that submits are tried again: they may be for as long as their deadline.
+    pub(crate) fn warn_of_outage(&self, error: &Error) {
+        if self.outage.lock().is_to_be_warned_of(Instant::now()) {
+            let within = self.options.submit_deadline;
+            tracing::warn!(target: "keywork_sdk::client", %error, ?within, "no answer to a submit: trying again");
+        }
     }
 
     /// The server in use.

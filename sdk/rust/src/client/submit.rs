@@ -360,6 +360,7 @@ impl Patience {
         if !error.is_outage() || Instant::now() + pause + SHORTEST_TRY >= self.deadline {
             return Err(error.with_doubt(self.doubt));
         }
+        self.client.channels.warn_of_outage(&error);
         self.client.channels.turn_away(self.place);
         sleep(pause).await;
         self.place = self.client.channels.place();

@@ -110,12 +110,7 @@ impl Chain {
             handler: &*self.handler,
         };
         // Reading an error runs its code too.
-        let call = async move {
-            match next.run(context, job).await {
-                Ok(()) => Outcome::Complete,
-                Err(error) => Outcome::of(&*error),
-            }
-        };
+        let call = async move { Outcome::of(&next.run(context, job).await) };
         let ended = AssertUnwindSafe(call).catch_unwind().await;
         ended.unwrap_or_else(|panic| Outcome::retry(panicked(&*panic)))
     }
@@ -304,8 +299,16 @@ impl Outcome {
         }
     }
 
-    /// What a handler's error means.
-    pub(crate) fn of(error: &(dyn StdError + Send + Sync + 'static)) -> Self {
+    /// What a handler's result means: for an [`Interceptor`] that counts or logs how handlers end.
+    #[must_use]
+    pub fn of(result: &HandlerResult) -> Self {
+        match result {
+            Ok(()) => Self::Complete,
+            Err(error) => Self::of_error(&**error),
+        }
+    }
+
+    fn of_error(error: &(dyn StdError + Send + Sync + 'static)) -> Self {
         match Chosen::find(error) {
             Some(chosen) => chosen.clone(),
             None => Self::retry(with_causes(error)),

@@ -54,6 +54,7 @@ use tell::Teller;
 
 /// Runs the jobs of one or more queues. Clones are handles to the same worker.
 #[derive(Clone)]
+#[must_use = "a worker does nothing before it runs"]
 pub struct Worker(Arc<Shared>);
 
 /// What the worker's owner, its loop and its handlers share.

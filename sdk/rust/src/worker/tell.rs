@@ -26,7 +26,7 @@ use tracing::{
 };
 
 use super::{Event, Shared};
-use crate::{client::LostReason, tasks};
+use crate::{client::LostReason, outage::Outage, tasks};
 
 /// What all log events of a worker are under.
 const TARGET: &str = "keywork_sdk::worker";
@@ -36,8 +36,6 @@ const KEPT: usize = 10_000;
 const SPARED: usize = 1_000;
 /// How long the end of `run` waits for the last of it to be told.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
-/// While an outage lasts, how often it is warned of.
-const WARN_EVERY: Duration = Duration::from_secs(30);
 
 /// Something to tell.
 enum News {
@@ -244,52 +242,5 @@ fn why_lost(reason: Option<LostReason>) -> &'static str {
         Some(LostReason::Invalid) => "its token is invalid",
         Some(LostReason::Unknown) => "the server gave an unknown reason",
         None => "it could not be extended in time",
-    }
-}
-
-/// How often an outage is warned of.
-#[derive(Debug, Default)]
-struct Outage {
-    warned: Option<Instant>,
-}
-
-impl Outage {
-    fn is_to_be_warned_of(&mut self, now: Instant) -> bool {
-        let due = self
-            .warned
-            .is_none_or(|at| now.saturating_duration_since(at) >= WARN_EVERY);
-        if due {
-            self.warned = Some(now);
-        }
-        due
-    }
-
-    fn is_over(&mut self) {
-        self.warned = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_outage_is_warned_of_at_once_and_then_each_half_minute() {
-        let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let mut outage = Outage::default();
-        let warned: Vec<u64> = (0..70)
-            .filter(|second| outage.is_to_be_warned_of(at(*second)))
-            .collect();
-        assert_eq!(warned, [0, 30, 60]);
-    }
-
-    #[test]
-    fn the_next_outage_is_warned_of_at_once() {
-        let start = Instant::now();
-        let mut outage = Outage::default();
-        assert!(outage.is_to_be_warned_of(start));
-        outage.is_over();
-        assert!(outage.is_to_be_warned_of(start));
     }
 }

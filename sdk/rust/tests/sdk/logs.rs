@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Log, Running, Scene, Tested};
+use crate::support::{Log, Running, Scene, Step, Tested, within};
 use keywork_sdk::{
     Client, Submit, Worker, raw,
     worker::{Event, Retry},
@@ -85,6 +85,58 @@ async fn a_server_that_is_not_there_is_told_within_a_second_and_not_at_every_try
         1,
         "{warnings:?}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_submit_that_is_tried_again_says_so_once() -> Tested {
+    let (log, _guard) = logs(LevelFilter::WARN);
+    let client = Client::builder()
+        .endpoint("http://127.0.0.1:1")
+        .submit_deadline(Duration::from_secs(1))
+        .build()?;
+    for key in ["a", "b"] {
+        assert!(client.submit(Submit::new("q", key)).await.is_err());
+    }
+    let warned = |line: &String| line.contains("keywork_sdk::client: no answer to a submit");
+    let warnings: Vec<String> = log.all().into_iter().filter(warned).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains("127.0.0.1:1 cannot be reached"),
+        "{warnings:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handlers_that_are_left_behind_are_counted() -> Tested {
+    let (log, _guard) = logs(LevelFilter::INFO);
+    let (open, blocked) = Blocked::new();
+    let scene = Scene::with_long_leases().await;
+    scene.submit(&["a"]).await;
+    let steps = scene.steps.clone();
+    let worker = scene
+        .builder()
+        .shutdown_grace(Duration::ZERO)
+        .cancel_grace(Duration::ZERO)
+        .build_fn(move |_, job| {
+            let blocked = blocked.clone();
+            steps.add(Step::Started(job.key));
+            async move {
+                blocked.wait();
+                Ok(())
+            }
+        });
+    let stop = async {
+        scene.until_started(1).await;
+        worker.drain();
+    };
+    let run = within("the end", worker.run_until(Default::default()));
+    let (ended, ()) = tokio::join!(run, stop);
+    ended?;
+    let warnings = of(&log.all(), Level::WARN);
+    assert_eq!(warnings, ["stopped, and left handlers behind handlers=1"]);
+    drop(open);
     Ok(())
 }
 

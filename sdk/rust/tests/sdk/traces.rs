@@ -1,8 +1,8 @@
 //! A trace goes on from the program that submits to the handler.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::OnceLock};
 
-use crate::support::{Log, Running, Tested};
+use crate::support::{Log, Running, Scene, Step, Tested};
 use futures::{StreamExt, stream};
 use keywork_sdk::{
     Client, Submit, Worker,
@@ -104,11 +104,44 @@ fn ended(key: &str) -> HandlerResult {
     }
 }
 
+/// The spans of all tests: a program has one provider.
+fn spans() -> Log<SpanData> {
+    static SPANS: OnceLock<Log<SpanData>> = OnceLock::new();
+    let spans = SPANS.get_or_init(|| {
+        let spans = Log::new();
+        let provider = SdkTracerProvider::builder().with_simple_exporter(Spans(spans.clone()));
+        global::set_tracer_provider(provider.build());
+        spans
+    });
+    spans.clone()
+}
+
+#[tokio::test]
+async fn a_handler_that_is_dropped_has_given_its_job_back() -> Tested {
+    let spans = spans();
+    let scene = Scene::with_long_leases().await;
+    scene.submit(&["dropped"]).await;
+    let steps = scene.steps.clone();
+    let builder = scene.builder().interceptor(TraceContext::new());
+    let running = Running::start(builder.build_fn(move |_, job| {
+        steps.add(Step::Started(job.key));
+        std::future::pending()
+    }));
+    scene.until_started(1).await;
+    running.abort();
+    let is_it = |span: &SpanData| attribute(span, "keywork.key") == "dropped";
+    let all = spans
+        .until("its span", |spans| spans.iter().any(is_it))
+        .await;
+    let span = all.iter().find(|span| is_it(span)).ok_or("it was there")?;
+    assert_eq!(attribute(span, "keywork.outcome"), "release");
+    assert_eq!(span.status, Status::Unset);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_span_tells_the_job_and_how_it_ended() -> Tested {
-    let (spans, started) = (Log::new(), Log::new());
-    let provider = SdkTracerProvider::builder().with_simple_exporter(Spans(spans.clone()));
-    global::set_tracer_provider(provider.build());
+    let (spans, started) = (spans(), Log::new());
     let server = FakeServer::start().await?;
     let client = server.client()?;
     let worker = Worker::builder(client.clone(), ["ends"])
