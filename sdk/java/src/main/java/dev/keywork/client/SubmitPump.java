@@ -131,13 +131,14 @@ final class SubmitPump {
         flush();
         work(mailbox.poll(wake(now) - now, TimeUnit.NANOSECONDS));
       }
-    } catch (InterruptedException | RuntimeException unexpected) {
+    } catch (InterruptedException | RuntimeException | Error unexpected) {
+      // Errors too: whoever waits for an answer would wait for ever.
       giveUp(KeyworkException.from(unexpected));
     } finally {
+      ended.countDown();
       if (connection != null) {
         connection.end();
       }
-      ended.countDown();
     }
   }
 

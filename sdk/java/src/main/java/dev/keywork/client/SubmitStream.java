@@ -41,6 +41,12 @@ public final class SubmitStream implements AutoCloseable {
   }
 
   private CompletableFuture<SubmitOutcome> enqueue(Submit submit) {
+    Offer offer;
+    try {
+      offer = Offer.of(submit);
+    } catch (KeyworkException refused) {
+      return CompletableFuture.failedFuture(refused);
+    }
     try {
       window.acquire();
     } catch (InterruptedException interrupted) {
@@ -51,7 +57,7 @@ public final class SubmitStream implements AutoCloseable {
           .cause(interrupted)
           .build();
     }
-    return pump.offer(Offer.of(submit));
+    return pump.offer(offer);
   }
 
   /** Waits until everything is answered, and closes the stream. */
