@@ -169,7 +169,7 @@ func (s *Submit) check() *Error {
 		wrong.text("attributes", s.Attributes[name])
 	}
 	if s.Delay != 0 && !s.StartAt.IsZero() {
-		wrong.add("delay", "must not be set beside start_at")
+		wrong.add("start_at", "must not be set together with delay")
 	}
 	if s.OnConflict < OnConflictReject || s.OnConflict > OnConflictFail {
 		wrong.add("on_conflict", "must be one of the OnConflict constants, not %d", s.OnConflict)
