@@ -251,6 +251,17 @@ public final class Worker implements AutoCloseable {
     /**
      * Adds a queue, with a weight.
      *
+     * @param queue its name
+     * @param weight its share of the worker against its other queues: 1 to 100
+     * @return this
+     */
+    public Builder subscribe(String queue, int weight) {
+      return subscribe(new Subscription(queue, weight));
+    }
+
+    /**
+     * Adds a queue, with a weight.
+     *
      * @param subscription the queue
      * @return this
      */
