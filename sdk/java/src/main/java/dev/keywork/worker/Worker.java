@@ -32,6 +32,9 @@ public final class Worker implements AutoCloseable {
   private final Counters counters = new Counters();
   private final AtomicBoolean started = new AtomicBoolean();
 
+  /** The first signal has come. */
+  private final AtomicBoolean signalled = new AtomicBoolean();
+
   /** The error that ended it was thrown to somebody. */
   private final AtomicBoolean told = new AtomicBoolean();
 
@@ -76,8 +79,10 @@ public final class Worker implements AutoCloseable {
     }
   }
 
-  private void onSignal() {
-    if (orders.given() == Orders.Order.WORK) {
+  /** The first signal drains, the second releases everything. */
+  void onSignal() {
+    // A drain by hand, such as a container's hook before the signal, is not the first signal.
+    if (signalled.compareAndSet(false, true)) {
       drain();
     } else {
       releaseAll();
