@@ -347,8 +347,10 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Runs the handlers. It must have room for as many as the concurrency. Default: a virtual thread for each job
-     * where the runtime has them (Java 21 and later), else a pool that grows and shrinks.
+     * Runs the handlers. It must have a thread for as many as the concurrency: where it runs one on the thread that
+     * gives it the job, as a {@code CallerRunsPolicy} does, that attempt fails, since heartbeats need that thread.
+     * Default: a virtual thread for each job where the runtime has them (Java 21 and later), else a pool that grows and
+     * shrinks.
      *
      * @param runs the executor; it is not closed with the worker
      * @return this
