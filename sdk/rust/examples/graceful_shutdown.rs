@@ -1,10 +1,12 @@
 //! Stops cleanly: the first signal drains, the second gives everything back and exits non-zero.
 use std::{process::ExitCode, time::Duration};
 
-use keywork_sdk::{Client, Worker, worker::Event};
+use keywork_sdk::{Client, Worker};
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    // Says when the worker is ready, drains, and has stopped.
+    tracing_subscriber::fmt().init();
     let client = match Client::from_env() {
         Ok(client) => client,
         Err(error) => {
@@ -16,7 +18,6 @@ async fn main() -> ExitCode {
         .concurrency(8)
         // Less than what the orchestrator waits before it kills.
         .shutdown_grace(Duration::from_secs(25))
-        .on_event(|event: &Event| eprintln!("{event:?}"))
         .build_fn(|_context, job| async move {
             eprintln!("started {}", job.key);
             tokio::time::sleep(Duration::from_secs(10)).await;

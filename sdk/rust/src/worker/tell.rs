@@ -90,8 +90,10 @@ impl Teller {
         let mut log = Log::new(shared);
         tasks::thread("keywork-events", move || {
             while let Some(one) = news.blocking_recv() {
-                log.tell(&one, missed.swap(0, Ordering::Relaxed));
+                log.tell_missed(&missed);
+                log.tell(&one);
             }
+            log.tell_missed(&missed);
             // Nobody waits when the run was dropped.
             let _ = ended.send(());
         })?;
@@ -151,27 +153,33 @@ impl Log {
         }
     }
 
-    /// What the owner or the subscriber does wrong is no reason to stop telling.
-    fn tell(&mut self, news: &News, missed: u64) {
-        let _ = catch_unwind(AssertUnwindSafe(|| match self.dispatch.clone() {
-            Some(dispatch) => with_default(&dispatch, || self.log_within(news, missed)),
-            None => self.log_within(news, missed),
-        }));
+    fn tell(&mut self, news: &News) {
+        self.where_the_caller_logs(|log| match news {
+            News::Event(event) => log.log(event),
+            News::HandlerFailed(failure) => log_failure(failure),
+        });
         if let (Some(on_event), News::Event(event)) = (&self.shared.on_event, news) {
             let _ = catch_unwind(AssertUnwindSafe(|| on_event(event)));
         }
     }
 
-    fn log_within(&mut self, news: &News, missed: u64) {
-        self.span.clone().in_scope(|| {
-            if missed > 0 {
+    fn tell_missed(&mut self, missed: &AtomicU64) {
+        let missed = missed.swap(0, Ordering::Relaxed);
+        if missed > 0 {
+            self.where_the_caller_logs(|_| {
                 warn!(target: TARGET, missed, "on_event, or what takes the logs, is too slow: not all was told");
-            }
-            match news {
-                News::Event(event) => self.log(event),
-                News::HandlerFailed(failure) => log_failure(failure),
-            }
-        });
+            });
+        }
+    }
+
+    /// What the owner or the subscriber does wrong is no reason to stop telling.
+    fn where_the_caller_logs(&mut self, log: impl FnOnce(&mut Self)) {
+        let (dispatch, span) = (self.dispatch.clone(), self.span.clone());
+        let log = || span.in_scope(|| log(self));
+        let _ = catch_unwind(AssertUnwindSafe(|| match &dispatch {
+            Some(dispatch) => with_default(dispatch, log),
+            None => log(),
+        }));
     }
 
     fn log(&mut self, event: &Event) {
