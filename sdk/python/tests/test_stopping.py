@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import Cancelled, Scene, Started, within
 
-from keywork import CancelReason, Context, Job, WorkerForcedError, events
+from keywork import CancelReason, Context, Job, WorkerForcedError, events, sync
 from keywork._worker.leases import DEFAULT_TERMS, Held
 from keywork._worker.runners import LoopRunner
 
@@ -171,6 +171,13 @@ async def test_an_event_that_is_set_drains(scene: Scene) -> None:
     stop.set()
     await within("the end", scene.worker().run_until(stop))
     assert any(isinstance(event, events.Draining) for event in scene.events.all())
+
+
+async def test_what_stops_a_worker_must_be_an_event_of_its_kind(scene: Scene) -> None:
+    with pytest.raises(TypeError, match=r"asyncio\.Event"):
+        await scene.worker().run_until(threading.Event())  # type: ignore[arg-type]
+    with scene.server.sync_client() as client, pytest.raises(TypeError, match=r"threading\.Event"):
+        sync.Worker(client, "q", lambda context, job: None).run_until(asyncio.Event())  # type: ignore[arg-type]
 
 
 async def test_settlements_are_flushed_although_the_stream_breaks_during_the_drain(scene: Scene) -> None:

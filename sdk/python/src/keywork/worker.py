@@ -135,6 +135,8 @@ class Worker(BaseWorker):
 
     async def run_until(self, stop: asyncio.Event | None = None) -> None:
         """As `run`, and signals are the caller's: works until the event is set, or `drain` is called."""
+        if stop is not None and not isinstance(stop, asyncio.Event):
+            raise TypeError(f"stop must be an asyncio.Event, and is {stop!r}")
         waiting = None if stop is None else asyncio.ensure_future(self._drain_when(stop))
         try:
             await self._run()

@@ -66,6 +66,8 @@ class Worker(BaseWorker):
 
     def run_until(self, stop: threading.Event | None = None) -> None:
         """As `run`, and signals are the caller's: works until the event is set, or `drain` is called."""
+        if stop is not None and not isinstance(stop, threading.Event):
+            raise TypeError(f"stop must be a threading.Event, and is {stop!r}")
         self._start()
         if stop is not None:
             threading.Thread(target=self._drain_when, args=(stop,), name="keywork-stop", daemon=True).start()
