@@ -21,6 +21,7 @@ from keywork import (
     SettledOutcome,
     StatusCode,
     Worker,
+    WorkerForcedError,
     WorkerRefusedError,
     events,
 )
@@ -81,6 +82,34 @@ async def test_an_outage_is_told_of_again_only_after_a_while_and_the_next_one_at
     assert levels == [logging.WARNING, logging.DEBUG, logging.WARNING, logging.DEBUG]
     assert log._level_of_outage(61.0) == logging.WARNING
     log.close()
+
+
+@pytest.mark.parametrize(
+    ("event", "level", "told"),
+    [
+        (events.LeaseLost("q", "a", 7, None), logging.WARNING, "key 'a' of queue q: it could not be extended in time"),
+        (events.LeaseLost("q", "a\nb", 7, LostReason.EXPIRED), logging.WARNING, r"key 'a\nb' of queue q: EXPIRED"),
+        (events.SettlementRejected("q", "a", "why"), logging.WARNING, "key 'a' of queue q was refused: why"),
+        (events.HandlerIgnoresCancellation("q", "a", 5.0), logging.WARNING, "key 'a' of queue q still runs, 5.0 s"),
+        (events.Stopped(2), logging.WARNING, "2 handlers left behind"),
+        (events.Stopped(0), logging.INFO, "stopped"),
+    ],
+)
+async def test_what_is_to_be_known_is_told(records: Records, event: events.Event, level: int, told: str) -> None:
+    log = logs.Logs()
+    log.tell(event, 0.0)
+    log.close()
+    [record] = records.log.all()
+    assert record.levelno == level
+    assert told in record.getMessage()
+
+
+def test_what_need_not_be_known_is_not_told(records: Records) -> None:
+    log = logs.Logs()
+    log.tell(events.Settled("q", "a", "id", 7, SettledOutcome.SETTLED), 0.0)
+    log.tell(events.Failed(WorkerForcedError()), 0.0)
+    log.close()
+    assert not records.log.all()
 
 
 async def test_the_life_of_a_worker_is_in_the_log(scene: Scene, records: Records) -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
-from keywork import errors
+from keywork import _options, errors
 from keywork._connection import Channels, Options
 from keywork.submit import Offer, Submit
+from keywork.tracing import Tracing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from keywork._calls import Call
     from keywork._connection import Metadata
     from keywork._wire import Seconds
-    from keywork.tracing import Tracing
 
 T = TypeVar("T")
 
@@ -49,8 +49,10 @@ class Core:
         """
         options = Options.read(endpoints, metadata, submit_deadline, call_timeout, credentials)
         self._channels = Channels(options)
+        if tracing is not None and (isinstance(tracing, type) or not isinstance(tracing, Tracing)):
+            raise TypeError(f"tracing must have submitting and handling, as OpenTelemetry() has, and is {tracing!r}")
         self._tracing = tracing
-        self._interceptors = tuple(interceptors)
+        self._interceptors = _options.functions("interceptors", interceptors, ("submit", "following"))
 
     @property
     def metadata(self) -> Metadata:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from keywork import _options, handlers
 from keywork._worker.logs import log
 from keywork._worker.runners import ThreadRunner
+from keywork._worker.stop import FLUSH_WITHIN
 from keywork.errors import WorkerError
 from keywork.worker import BaseWorker, make_shared, signals, start
 
@@ -93,6 +94,8 @@ class Worker(BaseWorker):
         Raises:
             WorkerError: It ended otherwise than because it was asked to.
         """
+        if not self._shared.started:
+            raise RuntimeError("this worker has not been started: nobody would end the wait")
         limit = None if timeout is None else _options.not_negative("timeout", timeout)
         ended = self._ended.wait(limit)
         if ended and self._error is not None:
@@ -107,6 +110,8 @@ class Worker(BaseWorker):
         except BaseException:
             # As a KeyboardInterrupt, where signals are the caller's.
             self.release_all()
+            # A moment for handlers to end and releases to be confirmed.
+            self._ended.wait(FLUSH_WITHIN + 1.0)
             raise
 
     def __enter__(self) -> Worker:
