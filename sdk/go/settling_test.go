@@ -208,6 +208,33 @@ func TestAPanickingEventCallbackEndsNothing(t *testing.T) {
 	running.drain()
 }
 
+func TestAStuckEventCallbackHoldsNoLeaseUp(t *testing.T) {
+	scene := shortLeases(t)
+	scene.submit("a")
+	options := scene.options()
+	stuck := make(chan struct{})
+	options.OnEvent = func(event keywork.Event) {
+		<-stuck
+		scene.events.add(event)
+	}
+	running := scene.start(options)
+	scene.untilStarted(1)
+	// Several lease durations.
+	scene.until("heartbeats", func(seen keyworktest.Seen) bool { return seen.Heartbeats >= 8 })
+	equal(t, "lost leases", running.worker.Counts().LeasesLost, 0)
+	scene.server.LoseLease("q", "a", keywork.LostReasonExpired, true)
+	scene.untilCancelled("a", keywork.ErrLeaseLost)
+	scene.openGate()
+	running.drain()
+	close(stuck)
+	// None is lost, and they come in their order.
+	events := scene.events.until(t, "the last event", func(events []keywork.Event) bool {
+		return len(events) > 0 && events[len(events)-1] == keywork.Event(keywork.StoppedEvent{})
+	})
+	equal(t, "the first event", events[0], keywork.Event(keywork.ConnectingEvent{Endpoint: scene.server.Endpoint()}))
+	untilEvent[keywork.LeaseLostEvent](scene, "the lost lease")
+}
+
 func TestRunOnceTellsHowAHandlerEnds(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -77,7 +77,7 @@ func TestAHandlerThatDoesNotEndWhenItIsCancelledKeepsItsLeaseAndIsLeftBehind(t *
 	scene.submit("a")
 	release, ended := make(chan struct{}), make(chan struct{})
 	options := scene.options()
-	options.ShutdownGrace, options.CancelGrace = -1, -1
+	options.ShutdownGrace, options.CancelGrace = keywork.NoGrace, keywork.NoGrace
 	running := scene.run(keywork.NewWorker(scene.client, func(_ context.Context, job *keywork.Job) error {
 		defer close(ended)
 		scene.steps.add(step{"started", job.Key, nil})

@@ -163,6 +163,8 @@ func TestNoServerAtAllIsRetryableAndWithoutEffect(t *testing.T) {
 	t.Parallel()
 	_, err := impatient(t, "http://127.0.0.1:1").Submit(t.Context(), keywork.Submit{Queue: "q", Key: "a"})
 	away := errorOf(t, err)
+	equal(t, "the text", away.Error(),
+		"failed to connect to http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused")
 	if !away.IsRetryable() || !away.HasNoSideEffects() {
 		t.Fatalf("%v: retryable %v, no side effects %v", err, away.IsRetryable(), away.HasNoSideEffects())
 	}
@@ -359,6 +361,37 @@ func TestDeadLettersCanBeSeenRedrivenAndDeleted(t *testing.T) {
 	equal(t, "deleted", must(client.DeleteAllDeadJobs(ctx, "q"))(t), 1)
 }
 
+func TestDeadLettersCanBeRedrivenWhileTheyAreListed(t *testing.T) {
+	scene := longLeases(t)
+	ctx, client := t.Context(), scene.client
+	for _, result := range client.SubmitMany(ctx, failing(250)) {
+		equal(t, "the outcome", result.Outcome, keywork.Created)
+	}
+	running := scene.handle(func(context.Context, *keywork.Job) error { return errors.New("never works") })
+	scene.until("the ends", func(seen keyworktest.Seen) bool { return len(seen.Settled(keywork.OutcomeRetry)) == 250 })
+	running.drain()
+	listed := 0
+	for dead, err := range client.DeadJobs(ctx, "q", keywork.DeadFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		redriven := must(client.RedriveDeadJobs(ctx, "q", dead.DeadID))(t)
+		equal(t, "the outcome", redriven[0].Outcome, keywork.Created)
+		listed++
+	}
+	equal(t, "listed", listed, 250)
+}
+
+func TestAFakeServerClosesItsClients(t *testing.T) {
+	t.Parallel()
+	server := must(keyworktest.Start(keyworktest.Options{}))(t)
+	client := server.Client()
+	server.Close()
+	server.Close()
+	_, err := client.GetJob(t.Context(), "q", "k")
+	equal(t, "the code", errorOf(t, err).Code(), codes.Canceled)
+}
+
 func TestQueuesCanBeLookedAfter(t *testing.T) {
 	scene := longLeases(t)
 	ctx, client := t.Context(), scene.client
@@ -439,7 +472,7 @@ func TestAnEndpointThatIsNoneIsRefused(t *testing.T) {
 	for _, uri := range []string{"127.0.0.1:50051", "ftp://host:1", "http://", ":"} {
 		_, err := keywork.NewClient(keywork.ClientOptions{Endpoints: []string{uri}})
 		equal(t, uri, errorOf(t, err).Code(), codes.InvalidArgument)
-		if text := err.Error(); !strings.Contains(text, "write such as http://") {
+		if text := err.Error(); !strings.Contains(text, "must be such as http://") {
 			t.Errorf("%q is refused without a word of what is wanted: %s", uri, text)
 		}
 	}
