@@ -27,7 +27,7 @@ class Core:
     def __init__(
         self,
         *endpoints: str,
-        metadata: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+        metadata: Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes]] = (),
         submit_deadline: Seconds = 30.0,
         call_timeout: Seconds = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
@@ -40,7 +40,7 @@ class Core:
             endpoints: Servers, such as ``http://127.0.0.1:50051``; ``https://`` for TLS. With several, an outage of
                 one turns to the next. Default: those that the environment variable ``KEYWORK_SERVER`` names, with
                 commas between them; without it ``http://127.0.0.1:50051``.
-            metadata: Headers of every call, such as ``authorization``.
+            metadata: Headers of every call, such as ``authorization``; those whose names end in ``-bin`` are bytes.
             submit_deadline: How long a submit is tried, with the same ``request_id``, while servers are away.
             call_timeout: How long one try of a call may take before it counts as unanswered.
             credentials: For ``https://``: certificates of your own. Default: the roots that gRPC brings along.
