@@ -207,6 +207,19 @@ async def test_the_first_signal_drains_and_the_second_releases_everything(scene:
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
+async def test_a_signal_is_heard_while_nothing_else_happens(scene: Scene) -> None:
+    def elsewhere() -> None:
+        scene.server.wait_until("a session", lambda seen: seen.sessions == 1)
+        # Given to this thread, it does not interrupt the wait of the main one.
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    before = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(before)
+    threading.Thread(target=elsewhere).start()
+    await within("the end", scene.worker().run())
+    assert signal.set_wakeup_fd(before) == before, "as it was"
+
+
 async def test_the_first_signal_after_a_drain_by_hand_is_the_first(scene: Scene) -> None:
     await scene.submit("a")
     worker = scene.worker()

@@ -173,6 +173,17 @@ def test_signals_drain_and_then_release(server: FakeServer, client: sync.Client)
     assert server.seen().settled("release") == ["a"]
 
 
+def test_a_signal_is_heard_while_nothing_else_happens(server: FakeServer, client: sync.Client) -> None:
+    def elsewhere() -> None:
+        server.wait_until("a session", lambda seen: seen.sessions == 1)
+        # Given to this thread, it does not interrupt the wait of the main one.
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    threading.Thread(target=elsewhere).start()
+    sync.Worker(client, "q", nothing).run()
+    assert server.seen().drains == 1
+
+
 def test_an_interrupt_where_signals_are_the_callers_releases_the_jobs(server: FakeServer, client: sync.Client) -> None:
     def waits(context: Context, job: Job) -> None:
         os.kill(os.getpid(), signal.SIGINT)

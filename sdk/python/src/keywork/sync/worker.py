@@ -7,11 +7,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from keywork import _options, handlers
+from keywork._signals import LOOK_EVERY, heard
 from keywork._worker.logs import log
 from keywork._worker.runners import ThreadRunner
 from keywork._worker.stop import FLUSH_WITHIN
 from keywork.errors import WorkerError
-from keywork.worker import BaseWorker, make_shared, signals, start
+from keywork.worker import BaseWorker, make_shared, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +62,7 @@ class Worker(BaseWorker):
         Raises:
             WorkerError: It ended otherwise than because it was asked to.
         """
-        with signals(self._shared):
+        with heard(self._shared.signalled):
             self._start()
             self._wait()
 
@@ -104,7 +105,9 @@ class Worker(BaseWorker):
 
     def _wait(self) -> None:
         try:
-            self.wait()
+            # A thread that waits without end may not hear a signal that came just before.
+            while not self.wait(LOOK_EVERY):
+                pass
         except WorkerError:
             raise
         except BaseException:
