@@ -277,7 +277,9 @@ func runOne(ctx context.Context, handler Handler, lease *held, to chan<- finishe
 		end.outcome = Outcome{Kind: OutcomeRetry, Error: "the lease was over before the handler began"}
 		return
 	}
-	end.outcome, end.stack = handler.run(ctx, lease.job)
+	// Its own copy: what a handler changes is neither settled nor told.
+	job := *lease.job
+	end.outcome, end.stack = handler.run(ctx, &job)
 }
 
 // obey follows an order that has not been followed yet.

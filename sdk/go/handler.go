@@ -43,16 +43,16 @@ type RetryError struct {
 	cause error
 }
 
-// Retry tries the job again after this long.
+// Retry tries the job again after this long; a time that is over counts as none.
 func Retry(delay time.Duration) *RetryError { return &RetryError{delay: delay} }
 
 // Because adds what went wrong.
 func (e *RetryError) Because(cause error) *RetryError { return &RetryError{e.delay, cause} }
 
-// Error says what went wrong.
+// Error says what went wrong, or, where that was not said, what is to happen.
 func (e *RetryError) Error() string {
 	if e.cause == nil {
-		return ""
+		return fmt.Sprintf("to be tried again after %v", max(e.delay, 0))
 	}
 	return e.cause.Error()
 }
@@ -136,6 +136,18 @@ type Outcome struct {
 	PayloadChanged bool
 }
 
+// String is such as "fail: no such user", for people.
+func (o Outcome) String() string {
+	text := o.Kind.String()
+	if o.Chosen || o.Kind == OutcomeRerun {
+		text += fmt.Sprintf(" after %v", o.Delay)
+	}
+	if o.Error != "" {
+		text += ": " + o.Error
+	}
+	return text
+}
+
 // OutcomeOf says what a handler's result means for its job. It may be wrapped.
 func OutcomeOf(err error) Outcome {
 	var (
@@ -147,7 +159,12 @@ func OutcomeOf(err error) Outcome {
 	case err == nil:
 		return Outcome{Kind: OutcomeComplete}
 	case errors.As(err, &retry):
-		return Outcome{Kind: OutcomeRetry, Delay: max(retry.delay, 0), Chosen: true, Error: cut(err.Error())}
+		outcome := Outcome{Kind: OutcomeRetry, Delay: max(retry.delay, 0), Chosen: true}
+		// Without a cause there is nothing to keep as the job's last error.
+		if retry.cause != nil || err != error(retry) {
+			outcome.Error = cut(err.Error())
+		}
+		return outcome
 	case errors.As(err, &fail):
 		return Outcome{Kind: OutcomeFail, Error: cut(err.Error())}
 	case errors.As(err, &rerun):

@@ -2,6 +2,7 @@ package keywork
 
 import (
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +53,12 @@ type Job struct {
 // String names the job, and shows none of what it carries.
 func (j *Job) String() string {
 	return fmt.Sprintf("%s/%s (%s, %s, attempt %d)", j.Queue, j.Key, j.ID, j.State, j.Attempt)
+}
+
+// LogValue is what log/slog writes of the job: what names it, and nothing of what it carries.
+func (j *Job) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("queue", j.Queue), slog.String("key", j.Key), slog.String("id", j.ID),
+		slog.Int("attempt", j.Attempt))
 }
 
 // fence is when a handler is to stop, as its worker moves it and its handler reads it.

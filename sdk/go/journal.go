@@ -62,12 +62,19 @@ func (j *journal) writeAll(worker slog.Attr) {
 	for entry := range j.entries {
 		entry.AddAttrs(worker)
 		j.write(entry)
-		if leftOut := j.leftOut.Swap(0); leftOut > 0 {
-			entry := slog.NewRecord(time.Now(), slog.LevelWarn, "keywork: log entries were left out, the log is slow", 0)
-			entry.AddAttrs(slog.Uint64("entries", leftOut), worker)
-			j.write(entry)
-		}
+		j.writeLeftOut(worker)
 	}
+	j.writeLeftOut(worker)
+}
+
+func (j *journal) writeLeftOut(worker slog.Attr) {
+	leftOut := j.leftOut.Swap(0)
+	if leftOut == 0 {
+		return
+	}
+	entry := slog.NewRecord(time.Now(), slog.LevelWarn, "keywork: log entries were left out, the log is slow", 0)
+	entry.AddAttrs(slog.Uint64("entries", leftOut), worker)
+	j.write(entry)
 }
 
 // write writes one entry. What the program's log does wrong must not end the program.

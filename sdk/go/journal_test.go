@@ -3,6 +3,7 @@ package keywork_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -270,6 +271,18 @@ func failing(count int) []keywork.Submit {
 		submits[i].MaxAttempts = 1
 	}
 	return submits
+}
+
+func TestAJobCanBeLoggedWithoutWhatItCarries(t *testing.T) {
+	t.Parallel()
+	job := keyworktest.Job("mail", "user-7")
+	job.Payload = []byte("secret")
+	var text strings.Builder
+	slog.New(slog.NewJSONHandler(&text, nil)).Info("started", "job", job)
+	slog.New(slog.NewTextHandler(&text, nil)).Info(fmt.Sprint(job), "job", job)
+	if said := text.String(); strings.Count(said, "user-7") != 3 || strings.Contains(said, "secret") {
+		t.Fatalf("%s", said)
+	}
 }
 
 type panicking struct{ logbook }

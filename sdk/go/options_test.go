@@ -134,11 +134,11 @@ func TestASubmitWithADelayAndAStartIsRefusedHere(t *testing.T) {
 	scene := longLeases(t)
 	both := keywork.Submit{Queue: "q", Key: "a", Delay: time.Second, StartAt: time.Now().Add(time.Hour)}
 	_, err := scene.client.Submit(t.Context(), both)
-	refused(t, err, "delay")
-	refused(t, must(scene.client.SubmitBatch(t.Context(), []keywork.Submit{both}))(t)[0].Err, "delay")
-	refused(t, scene.client.SubmitMany(t.Context(), []keywork.Submit{both})[0].Err, "delay")
+	refused(t, err, "start_at")
+	refused(t, must(scene.client.SubmitBatch(t.Context(), []keywork.Submit{both}))(t)[0].Err, "start_at")
+	refused(t, scene.client.SubmitMany(t.Context(), []keywork.Submit{both})[0].Err, "start_at")
 	_, err = scene.client.PutSchedule(t.Context(), keywork.Schedule{Name: "s", Submit: both})
-	refused(t, err, "delay")
+	refused(t, err, "start_at")
 	equal(t, "what was sent", len(scene.server.Seen().Submits), 0)
 }
 

@@ -1,6 +1,7 @@
 package keywork
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"slices"
@@ -74,6 +75,8 @@ func (s *source) pass(ctx context.Context, c *Client, submits iter.Seq[Submit]) 
 	// Here it would end the program, whatever the caller of SubmitStream recovers from.
 	defer func() { s.panicked = recover() }()
 	for submit := range submits {
+		// It may lie in a buffer that the source uses again, as a Scanner does, before this is sent.
+		submit.Payload = bytes.Clone(submit.Payload)
 		select {
 		case s.offers <- c.offer(ctx, submit):
 		case <-ctx.Done():

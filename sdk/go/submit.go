@@ -1,6 +1,7 @@
 package keywork
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -139,10 +140,9 @@ type offer struct {
 }
 
 func (c *Client) offer(ctx context.Context, submit Submit) *offer {
-	o := &offer{ownID: submit.RequestID == ""}
-	if o.ownID {
-		submit.RequestID = newRequestID()
-	}
+	o := new(offer)
+	made := newRequestID()
+	submit.RequestID = cmp.Or(submit.RequestID, made)
 	if len(c.options.SubmitInterceptors) > 0 {
 		// What an interceptor adds is not to show in the caller's map.
 		submit.Attributes = maps.Clone(submit.Attributes)
@@ -152,6 +152,9 @@ func (c *Client) offer(ctx context.Context, submit Submit) *offer {
 			o.done = append(o.done, done)
 		}
 	}
+	// Without one it could not be offered again, whatever an interceptor thinks.
+	submit.RequestID = cmp.Or(submit.RequestID, made)
+	o.ownID = submit.RequestID == made
 	o.wrong = submit.check()
 	o.request = submit.wire()
 	return o
@@ -169,7 +172,7 @@ func (s *Submit) check() *Error {
 		wrong.text("attributes", s.Attributes[name])
 	}
 	if s.Delay != 0 && !s.StartAt.IsZero() {
-		wrong.add("delay", "must not be set beside start_at")
+		wrong.add("start_at", "must not be set together with delay")
 	}
 	if s.OnConflict < OnConflictReject || s.OnConflict > OnConflictFail {
 		wrong.add("on_conflict", "must be one of the OnConflict constants, not %d", s.OnConflict)

@@ -242,6 +242,47 @@ func TestAStreamOfSubmitsIsAnsweredAsItGoesAndCanBeLeft(t *testing.T) {
 	equal(t, "answers", answers, 5_000)
 }
 
+func TestASourceMayUseItsBufferAgain(t *testing.T) {
+	scene := longLeases(t)
+	source := func(yield func(keywork.Submit) bool) {
+		buffer := make([]byte, 1)
+		for i := range byte(200) {
+			buffer[0] = i
+			if !yield(keywork.Submit{Queue: "q", Key: fmt.Sprint(i), Payload: buffer}) {
+				return
+			}
+		}
+	}
+	for place, result := range scene.client.SubmitStream(t.Context(), source) {
+		equal(t, "the error", result.Err, nil)
+		equal(t, "the payload", scene.server.Outstanding("q", fmt.Sprint(place)).GetPayload()[0], byte(place))
+	}
+}
+
+func TestAnInterceptorCanChooseTheRequestIDAndNotDoWithout(t *testing.T) {
+	scene := longLeases(t)
+	chosen := uuid.NewString()
+	client := must(keywork.NewClient(keywork.ClientOptions{
+		Endpoints: []string{scene.server.Endpoint()},
+		SubmitInterceptors: []keywork.SubmitInterceptor{
+			func(_ context.Context, submit *keywork.Submit) func(keywork.Submitted, error) {
+				equal(t, "an id is there", submit.RequestID != "", true)
+				submit.RequestID = map[string]string{"chosen": chosen}[submit.Key]
+				return nil
+			},
+		},
+	}))(t)
+	defer client.Close()
+	for _, outcome := range []keywork.SubmitOutcome{keywork.Created, keywork.Duplicate} {
+		submitted := must(client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "chosen"}))(t)
+		equal(t, "the outcome", submitted.Outcome, outcome)
+		equal(t, "the id", submitted.Job.ID, chosen)
+	}
+	scene.faults(keyworktest.AnswerLost())
+	submitted := must(client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "none"}))(t)
+	equal(t, "it is this call's own job", submitted.Outcome, keywork.Created)
+}
+
 func TestAStreamThatReachesNoServerFailsEverySubmit(t *testing.T) {
 	t.Parallel()
 	client := impatient(t, "http://127.0.0.1:1")

@@ -195,7 +195,7 @@ func (w *Worker) listen(ctx context.Context, signals <-chan os.Signal, stopped <
 	for {
 		select {
 		case <-signals:
-			w.orders.next()
+			w.orders.signalled()
 		case <-ended:
 			ended = nil
 			w.Drain()

@@ -1,5 +1,5 @@
 // Package keyworkotel carries OpenTelemetry's trace context from where a job is submitted to where it runs, and runs
-// handlers in spans. It is a module of its own, so that programs without OpenTelemetry do not pull it in.
+// each handler in a span there. It is a module of its own, so that programs without OpenTelemetry do not pull it in.
 //
 //	tracing := keyworkotel.New(keyworkotel.Options{})
 //	client, err := keywork.NewClient(keywork.ClientOptions{

@@ -60,6 +60,9 @@ export const reasons = {
   SESSION_SENT_AWAY: "SESSION_SENT_AWAY",
 } as const;
 
+/** The name of what went wrong: one of {@link reasons}, or of a server that knows more than these. */
+export type Reason = keyof typeof reasons | (string & Record<never, never>);
+
 /** The gRPC codes, by their names. */
 export type ErrorCode =
   | "CANCELLED"
@@ -158,7 +161,7 @@ export class KeyworkError extends Error {
   /** The gRPC code, by its name. A connection that broke is `UNAVAILABLE`, whatever Node calls it. */
   readonly code: ErrorCode;
   /** The stable name of what went wrong: one of {@link reasons}, or empty where none was given. */
-  readonly reason: string;
+  readonly reason: Reason;
   /** The fields at fault, where the request was refused for them. */
   readonly violations: readonly FieldViolation[];
   /** When the server thinks that trying again can help, in milliseconds. */
@@ -219,9 +222,9 @@ function describe({ message, code, reason, violations }: ErrorParts): string {
 }
 
 /** An error that this side found before anything was sent. */
-export function localError(code: ErrorCode, message: string, options?: ErrorOptions): KeyworkError {
+export function localError(code: ErrorCode, message: string): KeyworkError {
   const parts = { code, message, reason: "", violations: [], retryAfterMs: undefined };
-  return new KeyworkError({ ...parts, nothingHappened: true, broken: false }, options);
+  return new KeyworkError({ ...parts, nothingHappened: true, broken: false });
 }
 
 /**
@@ -265,15 +268,20 @@ export function itemError(item: ItemError): KeyworkError {
 }
 
 /** What was to be sent could not be written as the contract has it: nothing was sent, and no other try helps. */
-function isUnwritable(status: ConnectError): boolean {
-  return status.rawMessage.startsWith("serialize binary: ");
+function unwritable(status: ConnectError): KeyworkError | undefined {
+  const said = /^serialize binary: (.*)$/s.exec(status.rawMessage)?.[1];
+  if (said === undefined) return undefined;
+  const [, field = "request", why = said] =
+    /^cannot encode field [\w.]+\.(\w+) to binary: (.*)$/s.exec(said) ?? [];
+  return invalidField(field, `cannot be sent: ${why}`);
 }
 
 /** Reads whatever a call threw. What is told about a connection names the server, if that is given. */
 export function errorFrom(thrown: unknown, server?: string): KeyworkError {
   if (thrown instanceof KeyworkError) return thrown;
   const status = ConnectError.from(thrown, Code.Internal);
-  if (isUnwritable(status)) return localError("INVALID_ARGUMENT", status.rawMessage, { cause: status });
+  const wrong = unwritable(status);
+  if (wrong !== undefined) return wrong;
   const details = readDetails(status.details.filter((detail): detail is PackedDetail => "type" in detail));
   const broken = isBroken(status);
   const code = broken && status.code !== Code.DeadlineExceeded ? "UNAVAILABLE" : codeName(status.code);

@@ -24,7 +24,7 @@ export type { Schedule, ScheduleInput } from "./client/schedules.js";
 export type { SubmitStreamAnswer } from "./client/stream.js";
 export type { BackoffRange, OnConflict, Submit } from "./client/submit.js";
 export type { TlsOptions } from "./client/tls.js";
-export { type ErrorCode, type FieldViolation, KeyworkError, reasons } from "./errors.js";
+export { type ErrorCode, type FieldViolation, KeyworkError, type Reason, reasons } from "./errors.js";
 export type {
   DeadJob,
   DeadReason,

@@ -1,6 +1,6 @@
 /** What a worker logs: enough to understand it without listening to its events. */
 import assert from "node:assert/strict";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { mock, test } from "node:test";
 import { Client, Worker, type WorkerEvent } from "../src/index.js";
 import { WorkerLog } from "../src/worker/logger.js";
@@ -25,7 +25,8 @@ test("a worker whose server is not there says so within a second, and names it",
 });
 
 test("a server that says nothing at all is told of before the try has failed", async () => {
-  const silent = createServer(() => undefined);
+  const sockets: Socket[] = [];
+  const silent = createServer((socket) => sockets.push(socket.on("error", () => undefined)));
   await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
   const address = silent.address();
   assert(typeof address === "object" && address !== null);
@@ -38,6 +39,7 @@ test("a server that says nothing at all is told of before the try has failed", a
   worker.releaseAll();
   await assert.rejects(within("the end", run), { kind: "FORCED" });
   silent.close();
+  for (const socket of sockets) socket.destroy();
 });
 
 test("the way of a worker is logged, with and without a listener", async () => {
@@ -93,7 +95,7 @@ test("a handler's error is logged with its job and its stack, and what it was to
   });
   await scene.server.until("the end", (seen) => seen.settled("complete").includes("a"));
   const [line] = scene.lines.all.filter(({ level }) => level === "warn");
-  assert.match(line?.text ?? "", /q\/a failed at attempt 1/);
+  assert.match(line?.text ?? "", /q\/a failed at attempt 1 of 10: broke$/);
   assert.equal(line?.error, broke);
   await running.drain();
 

@@ -126,7 +126,8 @@ test("a settlement that is refused becomes a retry", async () => {
     seen.settled("complete").includes("a"),
   );
   assert.deepEqual(seen.settled("retry"), ["a"]);
-  await scene.untilEvent("settlement_rejected");
+  const { error } = await scene.untilEvent("settlement_rejected");
+  assert.match(error, /NOT_SERVED_YET/);
   await running.drain();
 });
 

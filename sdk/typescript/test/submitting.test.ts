@@ -139,6 +139,7 @@ test("what cannot be written as the contract has it is no broken connection", as
   await using scene = await Scene.with();
   const error = await failure(scene.client.heartbeat(["a token"] as unknown as Uint8Array[]));
   assert.deepEqual([error.code, error.isRetryable()], ["INVALID_ARGUMENT", false]);
+  assert.deepEqual([error.reason, error.violations[0]?.field], [reasons.INVALID_FIELD, "lease_tokens"]);
   assert(error.hasNoSideEffects());
 });
 
@@ -198,6 +199,7 @@ test("a worker's options are refused where it is made, by their names", async ()
     [{ queues: [7] as unknown as string[] }, TypeError, /queues\[0\] .*not 7/],
     [{ shutdownGraceMs: -1 }, RangeError, /shutdownGraceMs .*not -1/],
     [{ cancelGraceMs: Number.NaN }, RangeError, /cancelGraceMs .*not NaN/],
+    [{ workerId: "" }, RangeError, /workerId .*1 to 256 bytes, not 0/],
     [{ handler: undefined as unknown as Handler }, TypeError, /handler must be a function, not undefined/],
     [{ client: {} as Client }, TypeError, /client must be a Client, not an object/],
   ];
@@ -219,6 +221,21 @@ test("an error of one of many is told once, and its violation has the text alone
     assert.equal(error?.message, one.message);
     assert.deepEqual(error?.violations, one.violations);
   }
+});
+
+test("a fake server refuses what servers refuse", async () => {
+  await using scene = await Scene.with();
+  const wrong: [Partial<Submit>, string][] = [
+    [{ queue: "My Queue" }, "queue"],
+    [{ requestId: "mine" }, "request_id"],
+    [{ maxAttempts: 1_001 }, "max_attempts"],
+    [{ payload: new Uint8Array(524_289) }, "payload"],
+  ];
+  for (const [part, field] of wrong) {
+    const error = await failure(scene.client.submit({ queue: "q", key: "a", ...part }));
+    assert.deepEqual([error.reason, error.violations[0]?.field], [reasons.INVALID_FIELD, field]);
+  }
+  await assert.rejects(scene.start({ queues: ["My Queue"] }).end(), { kind: "REFUSED" });
 });
 
 test("onConflict FAIL makes a busy key an error", async () => {
@@ -437,6 +454,9 @@ test("dead letters can be seen, redriven and deleted", async () => {
   const dead = await collect(client.listDeadJobs("q"));
   assert.deepEqual(dead.map(({ job }) => job.text()).sort(), ["a", "b", "c"]);
   assert.deepEqual([dead[0]?.reason, dead[0]?.job.lastError], ["ATTEMPTS_EXHAUSTED", "broke"]);
+  const { deadId, job } = JSON.parse(JSON.stringify(dead[0])) as { deadId: string; job: { payload: string } };
+  assert.equal(BigInt(deadId), dead[0]?.deadId);
+  assert.equal(Buffer.from(job.payload, "base64").toString(), dead[0]?.job.text());
   const [first, second] = dead.map(({ deadId }) => deadId);
   assert(first !== undefined && second !== undefined);
   const [redriven] = await client.redriveDeadJobs("q", [first]);

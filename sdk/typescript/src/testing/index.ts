@@ -76,12 +76,15 @@ export async function runOnce(
   const fire = () => context.fire();
   if (cancel?.aborted) fire();
   cancel?.addEventListener("abort", fire, { once: true });
+  // As a worker does, it keeps the process: the timer of `AbortSignal.timeout` does not.
+  const running = setInterval(() => undefined, HOUR_MS);
   try {
     const { outcome } = await chainOf([], handler, undefined)(context, job);
     const ended = context.reason;
     const dropped = ended === "LEASE_LOST" || ended === "JOB_CANCELLED";
     return dropped ? { as: "dropped", reason: ended } : outcome;
   } finally {
+    clearInterval(running);
     cancel?.removeEventListener("abort", fire);
   }
 }

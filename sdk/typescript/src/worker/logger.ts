@@ -2,6 +2,7 @@
 import type { Job } from "../job.js";
 import { now } from "./clock.js";
 import type { WorkerEvent } from "./events.js";
+import { textOfThrown } from "./outcome.js";
 
 /** Of one outage, one warning in this time. */
 const WARN_EVERY_MS = 30_000;
@@ -26,7 +27,7 @@ export interface Logger {
 /** Where nothing else is said: warnings alone. */
 const WARNINGS: Logger = {
   // biome-ignore lint/suspicious/noConsole: this is where a program that sets no logger is told.
-  warn: (message, ...error) => console.warn(message, ...error),
+  warn: (message, ...error) => console.warn(error.length === 0 ? message : `${message}\n`, ...error),
 };
 
 /** Turns what happens into log lines. What the logger does wrong ends nothing. */
@@ -72,7 +73,7 @@ export class WorkerLog {
       case "settlement_rejected":
         this.#say(
           "warn",
-          `the settlement of ${nameOf(event)} was refused, it is tried again: ${event.error}`,
+          `the settlement of ${nameOf(event)} was refused, the job is tried again: ${event.error}`,
         );
         break;
       case "handler_ignores_cancellation":
@@ -88,18 +89,20 @@ export class WorkerLog {
     }
   }
 
-  /** A handler threw an ordinary error. */
+  /** A handler threw an ordinary error. The text is in the line too: not every logger shows the second argument. */
   handlerFailed(job: Job, error: unknown): void {
+    const { attempt, maxAttempts } = job;
+    const which = maxAttempts > 0 ? `${attempt} of ${maxAttempts}` : `${attempt}`;
     this.#say(
       "warn",
-      `the handler of ${nameOf(job)} failed at attempt ${job.attempt}, the job is tried again:`,
+      `the handler of ${nameOf(job)} failed at attempt ${which}: ${textOfThrown(error)}`,
       error,
     );
   }
 
   /** The program's own listener threw. */
   listenerFailed(error: unknown): void {
-    this.#say("warn", "onEvent threw, which is told this once:", error);
+    this.#say("warn", `onEvent threw, which is told this once: ${textOfThrown(error)}`, error);
   }
 
   #connecting(endpoint: string): void {

@@ -36,7 +36,7 @@ export interface WorkerOptions {
   readonly cancelGraceMs?: number;
   /**
    * Names this process at the servers. A newer worker of the same name takes over from an older one, so no two that
-   * run at once may share it. Default: a random one.
+   * run at once may share it: 1 to 256 bytes. Default: one of the host, the process and chance.
    */
   readonly workerId?: string;
   /** Wrap every handler call; the first one is the outermost. */

@@ -6,6 +6,7 @@
  * after its lease was lost.
  */
 import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
 import { Worker as Thread } from "node:worker_threads";
 import { kindOf, shown } from "../fields.js";
 import { ownLeaseThread } from "../lease-thread-url.js";
@@ -45,7 +46,7 @@ export class Worker implements AsyncDisposable {
     this.#options = checked(options);
     this.#queues = sharesOf(options.queues);
     this.#concurrency = whole("concurrency", options.concurrency ?? 16, 1, 100_000);
-    this.workerId = options.workerId ?? `typescript-${randomUUID()}`;
+    this.workerId = workerIdOf(options.workerId);
     this.#shared = new Shared(undefined, this.#concurrency);
     this.#log = new WorkerLog(options.logger, () => this.healthy());
   }
@@ -231,7 +232,7 @@ export class Worker implements AsyncDisposable {
 }
 
 function checked(options: WorkerOptions): WorkerOptions {
-  const { client, handler, shutdownGraceMs, cancelGraceMs, workerId, interceptors, onEvent } = options;
+  const { client, handler, shutdownGraceMs, cancelGraceMs, interceptors, onEvent } = options;
   // Not by its class, of which a bundled program may have two.
   if (typeof client?.options?.servers !== "object") {
     throw new TypeError(`client must be a Client, not ${kindOf(client)}`);
@@ -239,12 +240,18 @@ function checked(options: WorkerOptions): WorkerOptions {
   callable("handler", handler);
   if (shutdownGraceMs !== undefined) graceMs("shutdownGraceMs", shutdownGraceMs);
   if (cancelGraceMs !== undefined) graceMs("cancelGraceMs", cancelGraceMs);
-  if (workerId !== undefined && typeof workerId !== "string") {
-    throw new TypeError(`workerId must be a string, not ${kindOf(workerId)}`);
-  }
   if (interceptors !== undefined) list("interceptors", interceptors, "functions", isFunction);
   if (onEvent !== undefined) callable("onEvent", onEvent);
   return options;
+}
+
+/** By default the host, the process and chance: people who look at a job see where it runs. */
+function workerIdOf(given: string | undefined): string {
+  if (given === undefined) return `${hostname().slice(0, 200)}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  if (typeof given !== "string") throw new TypeError(`workerId must be a string, not ${kindOf(given)}`);
+  const bytes = Buffer.byteLength(given);
+  if (bytes >= 1 && bytes <= 256) return given;
+  throw new RangeError(`workerId must have 1 to 256 bytes, not ${bytes}`);
 }
 
 function sharesOf(queues: WorkerOptions["queues"]): QueueShare[] {

@@ -15,6 +15,7 @@ import dev.keywork.client.QueueConfig;
 import dev.keywork.client.Settlement;
 import dev.keywork.client.Submit;
 import dev.keywork.client.SubmitOutcome;
+import dev.keywork.client.SubmitResult;
 import dev.keywork.errors.KeyworkException;
 import dev.keywork.errors.Reasons;
 import dev.keywork.job.DeadJob;
@@ -102,6 +103,18 @@ class RealServerTest {
     assertTrue(tooLong.hasNoSideEffects());
     KeyworkException unknown = assertThrows(KeyworkException.class, () -> client.queues().get("no-such-queue"));
     assertEquals(Reasons.QUEUE_NOT_FOUND, unknown.reason());
+  }
+
+  @Test
+  void theErrorOfOneOfManyIsThatOfOneAlone() {
+    Submit bad = Submit.of("q", "");
+    KeyworkException alone = assertThrows(KeyworkException.class, () -> client.submit(bad));
+    for (List<SubmitResult> results : List.of(client.submitBatch(List.of(bad)), client.submitMany(List.of(bad)))) {
+      KeyworkException among = results.get(0).error().orElseThrow();
+      assertEquals(alone.getMessage(), among.getMessage());
+      assertEquals(alone.violations(), among.violations());
+      assertEquals(alone.code(), among.code());
+    }
   }
 
   @Test

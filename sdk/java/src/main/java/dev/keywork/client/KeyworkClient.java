@@ -70,7 +70,11 @@ public final class KeyworkClient implements AutoCloseable {
    * @throws IllegalArgumentException one of them is no URI of a server
    */
   public static KeyworkClient fromEnv() {
-    return builderFromEnv().build();
+    try {
+      return builderFromEnv().build();
+    } catch (IllegalArgumentException malformed) {
+      throw new IllegalArgumentException("KEYWORK_SERVER: " + malformed.getMessage(), malformed);
+    }
   }
 
   /**

@@ -50,6 +50,17 @@ public final class Submit {
   }
 
   /**
+   * An offer with an empty payload and nothing else.
+   *
+   * @param queue the queue's name
+   * @param key what the job is about
+   * @return the offer
+   */
+  public static Submit of(String queue, String key) {
+    return builder(queue, key).build();
+  }
+
+  /**
    * An offer with a payload and nothing else.
    *
    * @param queue the queue's name
@@ -221,7 +232,8 @@ public final class Submit {
      * @return this
      */
     public Builder attribute(String name, String value) {
-      request.putAttributes(name, value);
+      Objects.requireNonNull(name, "name of an attribute");
+      request.putAttributes(name, Objects.requireNonNull(value, () -> "value of the attribute " + name));
       return this;
     }
 

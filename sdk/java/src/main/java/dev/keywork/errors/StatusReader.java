@@ -59,7 +59,9 @@ final class StatusReader {
     }
     Throwable cause = status.getCause();
     if (cause == null) {
-      return server + " broke the connection: " + status.getDescription();
+      String text = String.valueOf(status.getDescription());
+      boolean silent = text.contains("Network closed for unknown reason");
+      return server + (silent ? " closed the connection without a word" : " broke the connection: " + text);
     }
     while (cause.getCause() != null) {
       cause = cause.getCause();

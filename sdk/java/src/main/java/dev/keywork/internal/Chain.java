@@ -69,16 +69,19 @@ public final class Chain {
     }
     context.begin();
     try {
-      Outcome outcome = whole.handle(context, job);
-      return outcome == null ? failed("the handler returned null") : new End(outcome, false, null);
-    } catch (OutcomeException chosen) {
-      return new End(chosen.outcome(), false, null);
+      return chosen(whole.handle(context, job));
+    } catch (OutcomeException thrown) {
+      return chosen(thrown.outcome());
     } catch (Throwable thrown) {
       // Errors too: a handler that runs out of stack frees its slot like any other.
       return new End(Outcome.retry(text(thrown)), true, thrown);
     } finally {
       context.end();
     }
+  }
+
+  private static End chosen(Outcome outcome) {
+    return outcome == null ? failed("the handler returned null") : new End(outcome, false, null);
   }
 
   /**
@@ -92,11 +95,16 @@ public final class Chain {
   }
 
   private static String text(Throwable thrown) {
-    StringBuilder text = new StringBuilder(thrown.toString());
-    Throwable cause = thrown.getCause();
-    for (int depth = 0; cause != null && depth < 10; depth++, cause = cause.getCause()) {
-      text.append(": ").append(cause);
+    try {
+      StringBuilder text = new StringBuilder(thrown.toString());
+      Throwable cause = thrown.getCause();
+      for (int depth = 0; cause != null && depth < 10; depth++, cause = cause.getCause()) {
+        text.append(": ").append(cause);
+      }
+      return text.toString();
+    } catch (RuntimeException | Error unspeakable) {
+      // Exceptions are code of others too, and the slot is to be freed whatever they do.
+      return thrown.getClass().getName();
     }
-    return text.toString();
   }
 }

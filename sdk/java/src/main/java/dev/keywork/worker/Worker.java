@@ -32,6 +32,9 @@ public final class Worker implements AutoCloseable {
   private final Counters counters = new Counters();
   private final AtomicBoolean started = new AtomicBoolean();
 
+  /** The first signal has come. */
+  private final AtomicBoolean signalled = new AtomicBoolean();
+
   /** The error that ended it was thrown to somebody. */
   private final AtomicBoolean told = new AtomicBoolean();
 
@@ -76,8 +79,10 @@ public final class Worker implements AutoCloseable {
     }
   }
 
-  private void onSignal() {
-    if (orders.given() == Orders.Order.WORK) {
+  /** The first signal drains, the second releases everything. */
+  void onSignal() {
+    // A drain by hand, such as a container's hook before the signal, is not the first signal.
+    if (signalled.compareAndSet(false, true)) {
       drain();
     } else {
       releaseAll();
@@ -251,6 +256,17 @@ public final class Worker implements AutoCloseable {
     /**
      * Adds a queue, with a weight.
      *
+     * @param queue its name
+     * @param weight its share of the worker against its other queues: 1 to 100
+     * @return this
+     */
+    public Builder subscribe(String queue, int weight) {
+      return subscribe(new Subscription(queue, weight));
+    }
+
+    /**
+     * Adds a queue, with a weight.
+     *
      * @param subscription the queue
      * @return this
      */
@@ -331,8 +347,10 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Runs the handlers. It must have room for as many as the concurrency. Default: a virtual thread for each job
-     * where the runtime has them (Java 21 and later), else a pool that grows and shrinks.
+     * Runs the handlers. It must have a thread for as many as the concurrency: where it runs one on the thread that
+     * gives it the job, as a {@code CallerRunsPolicy} does, that attempt fails, since heartbeats need that thread.
+     * Default: a virtual thread for each job where the runtime has them (Java 21 and later), else a pool that grows and
+     * shrinks.
      *
      * @param runs the executor; it is not closed with the worker
      * @return this

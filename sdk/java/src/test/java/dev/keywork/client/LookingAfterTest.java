@@ -141,6 +141,23 @@ class LookingAfterTest {
   }
 
   @Test
+  void deadLettersMayBeRedrivenWhileTheyAreListed() {
+    for (String key : List.of("a", "b", "c")) {
+      client.submit(Submit.of("q", key));
+      Leased leased = client.leases().pull(Pull.builder("q").build()).get(0);
+      client.leases().ack(List.of(new Settlement(leased.token(), Outcome.fail("no"))));
+    }
+    List<String> redriven = new ArrayList<>();
+    Page.all(page -> client.deadLetters().list("q", new PageRequest(1, page.token()))).forEach(dead -> {
+      client.deadLetters().redrive("q", List.of(dead.deadId()));
+      redriven.add(dead.job().key());
+    });
+    assertEquals(List.of("a", "b", "c"), redriven);
+    // The condition may ask the server itself.
+    server.until("no dead letter", seen -> client.deadLetters().list("q", PageRequest.first()).items().isEmpty());
+  }
+
+  @Test
   void everyRpcIsReachableRaw() {
     client.submit(Submit.of("q", "a", ""));
     GetQueueRequest request = GetQueueRequest.newBuilder().setName("q").build();

@@ -21,10 +21,12 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -376,6 +378,23 @@ class SubmittingTest {
     assertEquals(List.of(field), error.violations().stream().map(FieldViolation::field).toList());
     assertTrue(error.hasNoSideEffects());
     assertFalse(error.isRetryable());
+  }
+
+  @Test
+  void aStreamIsNotWaitedForOnItsOwnThread() throws Exception {
+    Thread here = Thread.currentThread();
+    Optional<Throwable> refused = Optional.empty();
+    try (SubmitStream stream = client.submitStream()) {
+      // What depends on an answer that is there already runs here.
+      for (int number = 0; refused.isEmpty(); number++) {
+        refused = stream.offer(Submit.of("q", "key-" + number)).thenApply(outcome -> {
+          boolean isTheirs = Thread.currentThread() != here;
+          return isTheirs ? Optional.<Throwable>of(assertThrows(IllegalStateException.class, stream::close))
+              : Optional.<Throwable>empty();
+        }).get(20, TimeUnit.SECONDS);
+      }
+    }
+    assertTrue(refused.get().getMessage().contains("thenAcceptAsync"));
   }
 
   @Test

@@ -76,6 +76,28 @@ class HandlersTest {
   }
 
   @Test
+  void anExceptionThatCannotSayWhatItIsFreesItsSlotAllTheSame() {
+    Outcome failed = Handlers.runTaskOnce((context, given) -> {
+      throw new IllegalStateException() {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public String getMessage() {
+          throw new UnsupportedOperationException("no message");
+        }
+      };
+    }, job);
+    assertTrue(assertInstanceOf(Outcome.Retry.class, failed).error().contains("HandlersTest"));
+  }
+
+  @Test
+  void theMessageOfAnExceptionThatHasNoneIsNoError() {
+    String none = new IllegalStateException().getMessage();
+    assertEquals(Outcome.fail(""), Handlers.runOnce((context, given) -> Outcome.fail(none), job));
+    assertEquals(Outcome.retry(""), Handlers.runOnce((context, given) -> Outcome.retry(none), job));
+  }
+
+  @Test
   void whatATaskThrowsIsTold() {
     assertEquals(Outcome.complete(), Handlers.runTaskOnce((context, given) -> {}, job));
     assertEquals(Outcome.release(), Handlers.runTaskOnce((context, given) -> {
