@@ -1,6 +1,7 @@
 """Stops cleanly: the first signal drains, the second gives everything back and exits non-zero."""
 
 import asyncio
+import logging
 import sys
 
 from keywork import Client, Context, Job, Worker, WorkerError
@@ -20,7 +21,6 @@ async def main() -> int:
             concurrency=8,
             # Less than what the orchestrator waits before it kills.
             shutdown_grace=25,
-            on_event=lambda event: print(event, flush=True),
         )
         try:
             await worker.run()
@@ -30,4 +30,6 @@ async def main() -> int:
     return 0
 
 
+# Without this, only warnings are told.
+logging.basicConfig(level=logging.INFO)
 sys.exit(asyncio.run(main()))

@@ -65,8 +65,9 @@ def test_long_job(server: FakeServer) -> None:
             client.purge_queue("rebuild")
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=20)
-    # Nothing else is told where logging is not set up.
-    assert (process.returncode, errors) == (0, "lost the lease of key 'tenant-3' of queue rebuild: CANCELLED\n")
+    # What there is to be warned of is told although logging is not set up.
+    assert process.returncode == 0
+    assert "lost the lease of key 'tenant-3' of queue rebuild: CANCELLED\n" in errors
     assert "tenant-1 step 0, fencing number" in output
     assert "tenant-3 stopped: CancelReason.JOB_CANCELLED" in output
 

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import pytest
-from support import Log, Scene, within
+from support import PATIENCE, Log, Scene, within
 
 from keywork import (
     CancelReason,
@@ -21,10 +21,11 @@ from keywork import (
     SettledOutcome,
     StatusCode,
     Worker,
+    WorkerForcedError,
     WorkerRefusedError,
     events,
 )
-from keywork._worker import logs, shared
+from keywork._worker import driver, logs, shared
 from keywork.testing import Status
 
 
@@ -47,7 +48,9 @@ class Records(logging.Handler):
 
 
 @pytest.fixture
-def records() -> Any:
+def records(monkeypatch: pytest.MonkeyPatch) -> Any:
+    # On a busy machine a server may take its time.
+    monkeypatch.setattr(driver, "ANSWER_WITHIN", PATIENCE)
     handler, logger = Records(), logging.getLogger("keywork")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
@@ -60,13 +63,37 @@ async def test_a_server_that_is_not_there_is_told_of_within_a_second(records: Re
     async def handler(context: Context, job: Job) -> None: ...
 
     async with Client("http://127.0.0.1:1") as client, Worker(client, "q", handler):
-        record = await asyncio.wait_for(records.until("no session"), 1.0)
+        record = await asyncio.wait_for(records.until("no session"), 5.0)
         # It goes on trying, and says so once.
         await records.log.until("tries", lambda log: sum("connecting" in one.getMessage() for one in log) >= 3)
     assert record.levelno == logging.WARNING
     assert "http://127.0.0.1:1" in record.getMessage()
     assert "refused" in record.getMessage()
     assert len(records.told(logging.WARNING)) == 1
+
+
+async def test_a_server_that_accepts_and_says_nothing_is_told_of_within_a_second(
+    scene: Scene, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    with scene.server.script() as script:
+        script.unwelcome_sessions = 10
+    async with scene.worker():
+        # Long before it is left, which takes 10 s.
+        record = await asyncio.wait_for(records.until("no answer from"), 5.0)
+    assert (record.levelno, record.getMessage()) == (logging.WARNING, f"no answer from {scene.server.endpoint} yet")
+
+
+async def test_a_server_without_an_answer_is_told_of_once_and_its_error_too(records: Records) -> None:
+    log = logs.Logs()
+    log.unanswered("http://a:1")
+    log.unanswered("http://b:1")
+    assert log._level_of_outage(5.0) == logging.WARNING
+    log.unanswered("http://a:1")
+    log.tell(events.Ready("http://a:1"), 6.0)
+    log.unanswered("http://a:1")
+    log.close()
+    assert records.told(logging.WARNING) == ["no answer from http://a:1 yet"] * 2
 
 
 async def test_an_outage_is_told_of_again_only_after_a_while_and_the_next_one_at_once() -> None:
@@ -81,6 +108,34 @@ async def test_an_outage_is_told_of_again_only_after_a_while_and_the_next_one_at
     assert levels == [logging.WARNING, logging.DEBUG, logging.WARNING, logging.DEBUG]
     assert log._level_of_outage(61.0) == logging.WARNING
     log.close()
+
+
+@pytest.mark.parametrize(
+    ("event", "level", "told"),
+    [
+        (events.LeaseLost("q", "a", 7, None), logging.WARNING, "key 'a' of queue q: it could not be extended in time"),
+        (events.LeaseLost("q", "a\nb", 7, LostReason.EXPIRED), logging.WARNING, r"key 'a\nb' of queue q: EXPIRED"),
+        (events.SettlementRejected("q", "a", "why"), logging.WARNING, "key 'a' of queue q was refused: why"),
+        (events.HandlerIgnoresCancellation("q", "a", 5.0), logging.WARNING, "key 'a' of queue q still runs, 5.0 s"),
+        (events.Stopped(2), logging.WARNING, "2 handlers left behind"),
+        (events.Stopped(0), logging.INFO, "stopped"),
+    ],
+)
+async def test_what_is_to_be_known_is_told(records: Records, event: events.Event, level: int, told: str) -> None:
+    log = logs.Logs()
+    log.tell(event, 0.0)
+    log.close()
+    [record] = records.log.all()
+    assert record.levelno == level
+    assert told in record.getMessage()
+
+
+def test_what_need_not_be_known_is_not_told(records: Records) -> None:
+    log = logs.Logs()
+    log.tell(events.Settled("q", "a", "id", 7, SettledOutcome.SETTLED), 0.0)
+    log.tell(events.Failed(WorkerForcedError()), 0.0)
+    log.close()
+    assert not records.log.all()
 
 
 async def test_the_life_of_a_worker_is_in_the_log(scene: Scene, records: Records) -> None:

@@ -12,6 +12,7 @@ import grpc
 import pytest
 
 from keywork import Client, Context, Job, Worker, sync
+from keywork.otel import OpenTelemetry
 
 CLIENT = Client("http://127.0.0.1:1")
 SYNC_CLIENT = sync.Client("http://127.0.0.1:1")
@@ -111,5 +112,14 @@ def test_a_client_says_what_is_wrong(kind: Callable[..., Any]) -> None:
         kind("http://127.0.0.1:1", credentials=grpc.ssl_channel_credentials())
     with pytest.raises(ValueError, match="and is 'my header'"):
         kind("http://127.0.0.1:1", metadata=[("my header", "x")])
+    mistaken: list[tuple[dict[str, Any], str]] = [
+        ({"interceptors": [lambda submit: None]}, r"each of interceptors must take \(submit, following\)"),
+        ({"interceptors": handler}, "interceptors must be a list"),
+        ({"tracing": OpenTelemetry}, r"tracing must have .*, as OpenTelemetry\(\) has"),
+        ({"tracing": object()}, "tracing must have submitting and handling"),
+    ]
+    for options, told in mistaken:
+        with pytest.raises(TypeError, match=told):
+            kind("http://127.0.0.1:1", **options)
     with pytest.raises(TypeError, match="'tenant' must be a str, and is a int"):
         kind("http://127.0.0.1:1", metadata={"tenant": 5})

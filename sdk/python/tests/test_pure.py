@@ -6,9 +6,10 @@ import pickle
 from datetime import timedelta
 
 import grpc
+import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from keywork import CancelReason, Job, NotFoundError, Release, _wire, errors, reasons
+from keywork import CancelReason, Job, NotFoundError, Release, Submit, _wire, errors, reasons
 from keywork._backoff import LONGEST, SHORTEST, Backoff
 from keywork._connection import Endpoint
 from keywork._worker.beats import Beats
@@ -128,6 +129,18 @@ def test_an_error_of_an_item_says_its_violation_once() -> None:
     error = errors.of_item(item)
     assert error.violations == (errors.FieldViolation("key", "must not be empty"),)
     assert str(error) == "key: must not be empty [INVALID_FIELD]"
+
+
+@pytest.mark.parametrize(
+    "text", ["failed to connect to all addresses; last error: …", "errors resolving nowhere:1: […]"]
+)
+def test_where_nobody_was_reached_nothing_has_happened(text: str) -> None:
+    assert errors._nothing_happened(None, grpc.StatusCode.UNAVAILABLE, text)
+    assert not errors._nothing_happened(None, grpc.StatusCode.UNAVAILABLE, "Socket closed")
+
+
+def test_a_job_does_not_show_its_payload() -> None:
+    assert "secret" not in repr((Job(payload=b"secret"), Submit("q", "k", "secret")))
 
 
 def test_a_superseded_session_is_not_to_be_retried() -> None:

@@ -339,6 +339,7 @@ STRANGE_ENDS: dict[str, tuple[Any, Outcome]] = {
     "never": (lambda: Retry(float("nan")), Retry(error="ValueError: a delay must be")),
     "negative": (lambda: Retry(-1), Retry(error="ValueError: a delay must be")),
     "odd": (Odd(), Retry(error="TypeError: must be seconds")),
+    "a text": (lambda: Retry("db down"), Retry(error="TypeError: a delay must be")),  # type: ignore[arg-type]
     "a class": (lambda: NeedsArguments, Retry(error="TypeError: ")),
     "no bytes": (lambda: Rerun(0, {"a": 1}), Retry(error="TypeError: must be bytes or str")),  # type: ignore[arg-type]
 }

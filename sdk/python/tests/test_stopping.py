@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import Cancelled, Scene, Started, within
 
-from keywork import CancelReason, Context, Job, WorkerForcedError, events
+from keywork import CancelReason, Context, Job, WorkerForcedError, events, sync
 from keywork._worker.leases import DEFAULT_TERMS, Held
 from keywork._worker.runners import LoopRunner
 
@@ -173,6 +173,13 @@ async def test_an_event_that_is_set_drains(scene: Scene) -> None:
     assert any(isinstance(event, events.Draining) for event in scene.events.all())
 
 
+async def test_what_stops_a_worker_must_be_an_event_of_its_kind(scene: Scene) -> None:
+    with pytest.raises(TypeError, match=r"asyncio\.Event"):
+        await scene.worker().run_until(threading.Event())  # type: ignore[arg-type]
+    with scene.server.sync_client() as client, pytest.raises(TypeError, match=r"threading\.Event"):
+        sync.Worker(client, "q", lambda context, job: None).run_until(asyncio.Event())  # type: ignore[arg-type]
+
+
 async def test_settlements_are_flushed_although_the_stream_breaks_during_the_drain(scene: Scene) -> None:
     await scene.submit("a")
     worker = scene.worker()
@@ -198,6 +205,19 @@ async def test_the_first_signal_drains_and_the_second_releases_everything(scene:
         await within("the end", running)
     assert scene.server.seen().settled("release") == ["a"]
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+async def test_a_signal_is_heard_while_nothing_else_happens(scene: Scene) -> None:
+    def elsewhere() -> None:
+        scene.server.wait_until("a session", lambda seen: seen.sessions == 1)
+        # Given to this thread, it does not interrupt the wait of the main one.
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    before = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(before)
+    threading.Thread(target=elsewhere).start()
+    await within("the end", scene.worker().run())
+    assert signal.set_wakeup_fd(before) == before, "as it was"
 
 
 async def test_the_first_signal_after_a_drain_by_hand_is_the_first(scene: Scene) -> None:

@@ -173,6 +173,38 @@ def test_signals_drain_and_then_release(server: FakeServer, client: sync.Client)
     assert server.seen().settled("release") == ["a"]
 
 
+def test_a_signal_is_heard_while_nothing_else_happens(server: FakeServer, client: sync.Client) -> None:
+    def elsewhere() -> None:
+        server.wait_until("a session", lambda seen: seen.sessions == 1)
+        # Given to this thread, it does not interrupt the wait of the main one.
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    threading.Thread(target=elsewhere).start()
+    sync.Worker(client, "q", nothing).run()
+    assert server.seen().drains == 1
+
+
+def test_an_interrupt_where_signals_are_the_callers_releases_the_jobs(server: FakeServer, client: sync.Client) -> None:
+    def waits(context: Context, job: Job) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        context.wait(20)
+        context.raise_if_cancelled()
+
+    client.submit("q", "a")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            sync.Worker(client, "q", waits).run_until()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert server.seen().settled("release") == ["a"], "before it is raised"
+
+
+def test_a_worker_that_does_not_run_cannot_be_waited_for(client: sync.Client) -> None:
+    with pytest.raises(RuntimeError, match="not been started"):
+        sync.Worker(client, "q", nothing).wait(1)
+
+
 def test_leases_queues_and_dead_letters(client: sync.Client) -> None:
     client.create_queue("q")
     client.submit("q", "a")

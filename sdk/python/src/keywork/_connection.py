@@ -110,7 +110,7 @@ class Options:
     def read(
         cls,
         endpoints: Sequence[str],
-        metadata: Mapping[str, str] | Sequence[tuple[str, str]],
+        metadata: Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes]],
         submit_deadline: Seconds,
         call_timeout: Seconds,
         credentials: grpc.ChannelCredentials | None,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
-from keywork import errors
+from keywork import _options, errors
 from keywork._connection import Channels, Options
 from keywork.submit import Offer, Submit
+from keywork.tracing import Tracing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from keywork._calls import Call
     from keywork._connection import Metadata
     from keywork._wire import Seconds
-    from keywork.tracing import Tracing
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class Core:
     def __init__(
         self,
         *endpoints: str,
-        metadata: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+        metadata: Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes]] = (),
         submit_deadline: Seconds = 30.0,
         call_timeout: Seconds = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
@@ -40,7 +40,7 @@ class Core:
             endpoints: Servers, such as ``http://127.0.0.1:50051``; ``https://`` for TLS. With several, an outage of
                 one turns to the next. Default: those that the environment variable ``KEYWORK_SERVER`` names, with
                 commas between them; without it ``http://127.0.0.1:50051``.
-            metadata: Headers of every call, such as ``authorization``.
+            metadata: Headers of every call, such as ``authorization``; those whose names end in ``-bin`` are bytes.
             submit_deadline: How long a submit is tried, with the same ``request_id``, while servers are away.
             call_timeout: How long one try of a call may take before it counts as unanswered.
             credentials: For ``https://``: certificates of your own. Default: the roots that gRPC brings along.
@@ -49,8 +49,10 @@ class Core:
         """
         options = Options.read(endpoints, metadata, submit_deadline, call_timeout, credentials)
         self._channels = Channels(options)
+        if tracing is not None and (isinstance(tracing, type) or not isinstance(tracing, Tracing)):
+            raise TypeError(f"tracing must have submitting and handling, as OpenTelemetry() has, and is {tracing!r}")
         self._tracing = tracing
-        self._interceptors = tuple(interceptors)
+        self._interceptors = _options.functions("interceptors", interceptors, ("submit", "following"))
 
     @property
     def metadata(self) -> Metadata:

@@ -86,7 +86,9 @@ def worker_id(given: str) -> str:
     return given
 
 
-def metadata(given: Mapping[str, str] | Sequence[tuple[str, str]]) -> tuple[tuple[str, str | bytes], ...]:
+def metadata(
+    given: Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes]],
+) -> tuple[tuple[str, str | bytes], ...]:
     """Headers. What is wrong with a value is told without the value, which may be a secret."""
     pairs = given.items() if isinstance(given, Mapping) else given
     return tuple((name.lower(), _header_value(name, value)) for name, value in pairs)

@@ -201,7 +201,12 @@ _BREAKS = frozenset(
     },
 )
 #: What gRPC says when no connection was made, so that nothing can have been sent.
-_NEVER_CONNECTED = ("failed to connect to", "DNS resolution failed", "Failed to create secure client channel")
+_NEVER_CONNECTED = (
+    "failed to connect to",
+    "DNS resolution failed",
+    "errors resolving",
+    "Failed to create secure client channel",
+)
 
 
 def make(code: StatusCode, message: str, **details: Any) -> CallError:

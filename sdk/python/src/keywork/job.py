@@ -67,8 +67,8 @@ class Job:
     queue: str = ""
     #: What the job is about: at most one job of a key is outstanding in a queue.
     key: str = ""
-    #: The payload. Empty where a job is only named, as in a submit's outcome.
-    payload: bytes = b""
+    #: The payload. Empty where a job is only named, as in a submit's outcome. `repr` leaves it out.
+    payload: bytes = field(default=b"", repr=False)
     #: Media type of the payload, as given by the submitter.
     content_type: str = ""
     #: The submitter's attributes.

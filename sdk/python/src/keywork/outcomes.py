@@ -106,7 +106,10 @@ class Rerun(Outcome):
 
 
 def _delay(value: Seconds) -> float:
-    seconds = _wire.seconds(value)
+    try:
+        seconds = _wire.seconds(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"a delay must be seconds or a timedelta, and is {value!r}") from None
     if not 0 <= seconds <= _wire.LONGEST:
         raise ValueError(f"a delay must be from 0 to {_wire.LONGEST:,} seconds, and is {value!r}")
     return seconds

@@ -49,22 +49,22 @@ class Submit:
 
     #: The queue; made on first use, unless the server says otherwise.
     queue: str
-    #: What the job is about: at most one job of a key is outstanding.
+    #: What the job is about: at most one job of a key is outstanding. At most 512 bytes, no control characters.
     key: str
     #: What the handler gets: at most the queue's limit, 512 KiB by default. Text is encoded as UTF-8.
-    payload: bytes | str = b""
+    payload: bytes | str = field(default=b"", repr=False)
     #: Media type of the payload.
     content_type: str = ""
     #: At most 64, 16 KiB in all.
     attributes: Mapping[str, str] = field(default_factory=dict)
-    #: Names this submit; it becomes the job's id, and offering it again finds the same job. By default the client
-    #: makes one, and keeps it over its own retries.
+    #: A UUID that names this submit; it becomes the job's id, and offering it again finds the same job. By default the
+    #: client makes one, and keeps it over its own retries.
     request_id: str | uuid.UUID = ""
     #: What to do when the key is busy.
     on_conflict: OnConflict = OnConflict.REJECT
     #: Start no sooner than this long from now; the key is taken at once. Not together with `start_at`.
     delay: Seconds | None = None
-    #: Start no sooner than at this time; the key is taken at once.
+    #: Start no sooner than at this time; the key is taken at once. As everywhere, one without a time zone is local.
     start_at: datetime | None = None
     #: Make it a dead letter when it has not started by then. Default: never.
     expires_at: datetime | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import threading
 import uuid
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from keywork import _options
 from keywork._block import Block
 from keywork._core import Core
+from keywork._signals import heard, woken
 from keywork._worker.driver import Driver
 from keywork._worker.runners import LoopRunner
 from keywork._worker.shared import Shared
@@ -21,8 +21,8 @@ from keywork._worker.stop import FLUSH_WITHIN, Order
 from keywork.errors import WorkerBrokenError, WorkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import FrameType, TracebackType
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
 
     from keywork._wire import Seconds
     from keywork._worker.shared import Runner
@@ -130,11 +130,13 @@ class Worker(BaseWorker):
             WorkerError: It ended otherwise than because it was asked to. A lost connection is no reason: the worker
                 reconnects.
         """
-        with signals(self._shared):
+        with heard(self._shared.signalled), woken(asyncio.get_running_loop()):
             await self._run()
 
     async def run_until(self, stop: asyncio.Event | None = None) -> None:
         """As `run`, and signals are the caller's: works until the event is set, or `drain` is called."""
+        if stop is not None and not isinstance(stop, asyncio.Event):
+            raise TypeError(f"stop must be an asyncio.Event, and is {stop!r}")
         waiting = None if stop is None else asyncio.ensure_future(self._drain_when(stop))
         try:
             await self._run()
@@ -240,24 +242,3 @@ def start(shared: Shared, runner: Runner, done: Callable[[WorkerError | None], N
             done(error)
 
     threading.Thread(target=work, name="keywork-worker", daemon=True).start()
-
-
-@contextlib.contextmanager
-def signals(shared: Shared) -> Iterator[None]:
-    """Listens to SIGTERM and SIGINT meanwhile.
-
-    The handlers are Python's own and not the loop's, since a loop that is blocked by a handler runs none.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        raise RuntimeError("run() handles signals, which Python allows in the main thread only: use run_until()")
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        shared.signalled()
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            # None: it was installed by something other than Python, which cannot be put back from here.
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)

@@ -29,8 +29,14 @@ class Aside:
             return
         self._things.put(thing)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
+            self._start()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        # The system may have no more threads, or the interpreter end: the next thing to do tries again.
+        with contextlib.suppress(RuntimeError):
+            thread.start()
+            self._thread = thread
 
     def close(self) -> None:
         """There is nothing more to do; waits a moment for what is not done yet."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: How much of the inbox is taken at once.
 TAKEN = 1_000
+#: When a server that does not answer is told of: long before it is given up.
+ANSWER_WITHIN = 0.75
 #: When a handler that goes on after its cancellation is told of.
 STUBBORN = 5.0
 #: A time that never comes.
@@ -60,6 +62,8 @@ class Driver(Receiving, Sending):
         self.stop_at = now + FAR
         self.error: WorkerError | None = None
         self.backoff = Backoff()
+        #: When a server that is being reached has had its time to answer.
+        self.answer_by: float | None = None
         #: When the leases' fences are to be looked at next.
         self.next_sweep = now + FAR
 
@@ -122,6 +126,7 @@ class Driver(Receiving, Sending):
         times = (
             self.link.wake(),
             beat,
+            self.answer_by,
             self.session.move_at,
             self.outbox.wake(),
             self.next_sweep,
@@ -140,6 +145,11 @@ class Driver(Receiving, Sending):
         if self.link.is_due_to_connect(now):
             self.shared.tell(events.Connecting(self.link.endpoint))
             self.say_hello(now)
+            self.answer_by = now + ANSWER_WITHIN
+        if self.answer_by is not None and self.answer_by <= now:
+            self.answer_by = None
+            if not self.session.live and self.link.is_opening():
+                self.shared.logs.unanswered(self.link.endpoint)
         if self.stop is not Stop.NO and self.stop_at <= now:
             self._stop_further(now)
 

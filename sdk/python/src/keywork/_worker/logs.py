@@ -36,6 +36,7 @@ class Logs:
         )
         #: While there is an outage: when it is to be told of again.
         self._tell_at: float | None = None
+        self._unanswered = False
 
     def write(self, level: int, text: str, *args: Any) -> None:
         """Writes it soon."""
@@ -47,6 +48,7 @@ class Logs:
             self.write(logging.DEBUG, "connecting to %s", event.endpoint)
         elif isinstance(event, events.Ready):
             self._tell_at = None
+            self._unanswered = False
             self.write(logging.INFO, "ready: the session with %s is open", event.endpoint)
         elif isinstance(event, events.Degraded):
             self.write(self._level_of_outage(now), "no session with %s, trying again: %s", event.endpoint, event.error)
@@ -64,6 +66,12 @@ class Logs:
             text = "the handler of key %r of queue %s still runs, %.1f s after it was cancelled"
             self.write(logging.WARNING, text, event.key, event.queue, event.cancelled_for)
         # What became of each job would be too much, and the error that it ends with is raised.
+
+    def unanswered(self, endpoint: str) -> None:
+        """A server does not answer; it may take long until that counts as an error. Told once in an outage."""
+        if self._tell_at is None and not self._unanswered:
+            self._unanswered = True
+            self.write(logging.WARNING, "no answer from %s yet", endpoint)
 
     def _level_of_outage(self, now: float) -> int:
         if self._tell_at is not None and now < self._tell_at:

@@ -7,10 +7,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from keywork import _options, handlers
+from keywork._signals import LOOK_EVERY, heard
 from keywork._worker.logs import log
 from keywork._worker.runners import ThreadRunner
+from keywork._worker.stop import FLUSH_WITHIN
 from keywork.errors import WorkerError
-from keywork.worker import BaseWorker, make_shared, signals, start
+from keywork.worker import BaseWorker, make_shared, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,12 +62,14 @@ class Worker(BaseWorker):
         Raises:
             WorkerError: It ended otherwise than because it was asked to.
         """
-        with signals(self._shared):
+        with heard(self._shared.signalled):
             self._start()
             self._wait()
 
     def run_until(self, stop: threading.Event | None = None) -> None:
         """As `run`, and signals are the caller's: works until the event is set, or `drain` is called."""
+        if stop is not None and not isinstance(stop, threading.Event):
+            raise TypeError(f"stop must be a threading.Event, and is {stop!r}")
         self._start()
         if stop is not None:
             threading.Thread(target=self._drain_when, args=(stop,), name="keywork-stop", daemon=True).start()
@@ -91,6 +95,8 @@ class Worker(BaseWorker):
         Raises:
             WorkerError: It ended otherwise than because it was asked to.
         """
+        if not self._shared.started:
+            raise RuntimeError("this worker has not been started: nobody would end the wait")
         limit = None if timeout is None else _options.not_negative("timeout", timeout)
         ended = self._ended.wait(limit)
         if ended and self._error is not None:
@@ -99,12 +105,16 @@ class Worker(BaseWorker):
 
     def _wait(self) -> None:
         try:
-            self.wait()
+            # A thread that waits without end may not hear a signal that came just before.
+            while not self.wait(LOOK_EVERY):
+                pass
         except WorkerError:
             raise
         except BaseException:
             # As a KeyboardInterrupt, where signals are the caller's.
             self.release_all()
+            # A moment for handlers to end and releases to be confirmed.
+            self._ended.wait(FLUSH_WITHIN + 1.0)
             raise
 
     def __enter__(self) -> Worker:

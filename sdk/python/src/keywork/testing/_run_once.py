@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keywork import handlers, outcomes
@@ -58,7 +60,7 @@ async def run_once(handler: Handler, job: Job, context: FakeContext | None = Non
     if not handlers.is_async(handler):
         return await asyncio.to_thread(run_once_sync, handler, job, context)
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(_ended(handler, context, job))
-    context._on_cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+    context._on_cancel = partial(_cancel, loop, task)
     if context.cancelled:
         task.cancel()
     try:
@@ -80,6 +82,11 @@ def run_once_sync(
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the job's.
         ended = outcomes.of_error(error)
     return _settled(ended, context)
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Outcome]) -> None:
+    with contextlib.suppress(RuntimeError):  # The loop is closed: the test is over.
+        loop.call_soon_threadsafe(task.cancel)
 
 
 async def _ended(handler: Any, context: Context, job: Job) -> Outcome:
