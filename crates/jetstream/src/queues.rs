@@ -3,6 +3,7 @@
 mod changes;
 mod drift;
 mod front;
+mod pause;
 
 use std::time::Duration;
 
@@ -353,24 +354,6 @@ impl Nats {
             }
         }
         Ok(())
-    }
-
-    /// Stops deliveries, or goes on with them.
-    ///
-    /// # Errors
-    /// What failed.
-    pub async fn pause_queue(&self, queue: &QueueName, pause: bool) -> Result<(), QueueError> {
-        let body = if pause {
-            json!({ "pause_until": "2500-01-01T00:00:00Z" })
-        } else {
-            json!({})
-        };
-        let stream = self.names().jobs_stream(queue);
-        let what = format!("CONSUMER.PAUSE.{stream}.{CONSUMER}");
-        self.read::<Value>(what, body.to_string().into())
-            .await
-            .map(drop)
-            .map_err(known)
     }
 
     async fn stream_info(&self, queue: &QueueName) -> Result<StreamInfo, QueueError> {
