@@ -28,7 +28,7 @@ impl From<QueueError> for OpenError {
         match error {
             QueueError::Unknown => Self::Unknown,
             QueueError::Api(error) => Self::Nats(error),
-            QueueError::Drift { .. } | QueueError::Exists => Self::Drift(error.to_string()),
+            QueueError::Drift { .. } | QueueError::Exists(_) => Self::Drift(error.to_string()),
         }
     }
 }

@@ -40,9 +40,9 @@ pub enum QueueError {
     /// There is no such queue.
     #[error("there is no such queue")]
     Unknown,
-    /// There is one, with another configuration.
-    #[error("the queue exists with another configuration")]
-    Exists,
+    /// There is one that differs in these fields.
+    #[error("the queue exists, with another {}", .0.join(", "))]
+    Exists(Vec<&'static str>),
     /// Its stream or consumer was changed so that a law would break.
     #[error(
         "the {object} of queue {queue} has drifted: {field} is {found}, Keywork needs {needed}"
@@ -188,11 +188,11 @@ impl Nats {
             Ok(_) => {}
             Err(error) if error.code() == Some(code::STREAM_EXISTS) => {
                 let jobs = self.open_queue(queue).await?;
-                let same = jobs.info().await?.config == *config;
-                return if same {
+                let differing = jobs.info().await?.config.differences(config);
+                return if differing.is_empty() {
                     Ok(jobs)
                 } else {
-                    Err(QueueError::Exists)
+                    Err(QueueError::Exists(differing))
                 };
             }
             Err(error) => return Err(error.into()),

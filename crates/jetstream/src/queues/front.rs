@@ -58,11 +58,10 @@ impl Nats {
                 ours: false,
             }),
             Published::Failed(failure) => Err(ApiError::from(failure).into()),
-            Published::Refused(refusal) => Err(ApiError::from(refusal).into()),
-            Published::Duplicate(_)
-            | Published::KeyBusy
-            | Published::Full
-            | Published::InFlight => {
+            Published::Refused(refusal) | Published::Full(refusal) => {
+                Err(ApiError::from(refusal).into())
+            }
+            Published::Duplicate(_) | Published::KeyBusy | Published::InFlight => {
                 Err(ApiError::Unreadable("the stream refused its first message".into()).into())
             }
         }
