@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // method is a unary call of a generated client.
@@ -59,10 +60,31 @@ func unwritable(request any) *Error {
 	if !is {
 		return nil
 	}
-	if _, err := proto.Marshal(message); err != nil {
-		return localError(codes.InvalidArgument, "failed to write the request: %v", err)
+	_, err := proto.Marshal(message)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if wrong := badTexts(message.ProtoReflect(), ""); len(wrong) > 0 {
+		return wrong.err()
+	}
+	return localError(codes.InvalidArgument, "failed to write the request: %v", err)
+}
+
+// badTexts finds the texts of a message that are no UTF-8.
+func badTexts(message protoreflect.Message, path string) (wrong faults) {
+	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		name := path + string(field.Name())
+		switch {
+		case field.IsList() || field.IsMap():
+			// Lists and maps of texts are checked where they are made.
+		case field.Kind() == protoreflect.StringKind:
+			wrong.text(name, value.String())
+		case field.Message() != nil:
+			wrong = append(wrong, badTexts(value.Message(), name+".")...)
+		}
+		return true
+	})
+	return wrong
 }
 
 // once is a call with the client's time limit, and its error as callers see it.

@@ -19,10 +19,10 @@ type Client struct {
 	schedules keyworkv1.SchedulesClient
 }
 
-// NewClient makes a client; nothing is connected yet. It fails when an endpoint is not a URI.
+// NewClient makes a client; nothing is connected yet. It fails when an option is wrong: the [*Error] names each that is.
 func NewClient(options ClientOptions) (*Client, error) {
 	options = options.withDefaults()
-	endpoints, err := parseEndpoints(options.Endpoints)
+	endpoints, err := options.check()
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +34,8 @@ func NewClient(options ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// MustClient is a client of these servers, for endpoints that stand in the program's text: it panics when one is not a
-// URI. Without any, it is a client of [DefaultEndpoint].
+// MustClient is a client of these servers, for endpoints that stand in the program's text: it panics when one is not
+// such as "http://127.0.0.1:50051". Without any, it is a client of [DefaultEndpoint].
 func MustClient(endpoints ...string) *Client {
 	client, err := NewClient(ClientOptions{Endpoints: endpoints})
 	if err != nil {
@@ -44,7 +44,8 @@ func MustClient(endpoints ...string) *Client {
 	return client
 }
 
-// Close closes the connections. Calls that are under way fail.
+// Close closes the connections. Calls that are under way fail. A [Worker] has connections of its own, which end with
+// its Run.
 func (c *Client) Close() error { return c.pool.close() }
 
 // Raw is what the generated clients of package keyworkv1 are made from, for every RPC and every field. Calls turn to

@@ -18,8 +18,11 @@ type DeadFilter struct {
 func (c *Client) ListDeadJobs(
 	ctx context.Context, queue string, filter DeadFilter, page Page,
 ) ([]*DeadJob, string, error) {
+	if err := page.check(); err != nil {
+		return nil, "", err
+	}
 	request := &keyworkv1.ListDeadJobsRequest{
-		Queue: queue, Key: filter.Key, PageSize: page.size(), PageToken: page.Token,
+		Queue: queue, Key: filter.Key, PageSize: uint32(page.Size), PageToken: page.Token,
 	}
 	response, err := once(ctx, c, request, c.work.ListDeadJobs)
 	return each(response.GetJobs(), deadJobOf), response.GetNextPageToken(), err
@@ -40,7 +43,7 @@ type Redriven struct {
 }
 
 // RedriveDeadJobs submits these dead letters again, at most 1,000, with attempts counted from 1. Repeating it is safe:
-// one that was redriven is no dead letter any more.
+// one that was redriven is no dead letter any more. Without ids nothing is redriven, and no server is asked.
 func (c *Client) RedriveDeadJobs(ctx context.Context, queue string, deadIDs ...uint64) ([]Redriven, error) {
 	if len(deadIDs) == 0 {
 		return nil, nil
@@ -50,7 +53,17 @@ func (c *Client) RedriveDeadJobs(ctx context.Context, queue string, deadIDs ...u
 
 // RedriveOldestDeadJobs submits the oldest dead letters again: at most so many, 1 to 1,000.
 func (c *Client) RedriveOldestDeadJobs(ctx context.Context, queue string, most int) ([]Redriven, error) {
-	return c.redrive(ctx, &keyworkv1.RedriveDeadJobsRequest{Queue: queue, MaxJobs: uint32(max(most, 0))})
+	const bounds = "from 1 to 1,000"
+	var wrong faults
+	wrong.number("max_jobs", most, bounds)
+	// On the wire it is what stands for the server's default.
+	if most == 0 {
+		wrong.add("max_jobs", "must be %s, not 0", bounds)
+	}
+	if err := wrong.err(); err != nil {
+		return nil, err
+	}
+	return c.redrive(ctx, &keyworkv1.RedriveDeadJobsRequest{Queue: queue, MaxJobs: uint32(most)})
 }
 
 func (c *Client) redrive(ctx context.Context, request *keyworkv1.RedriveDeadJobsRequest) ([]Redriven, error) {

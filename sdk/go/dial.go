@@ -1,11 +1,15 @@
 package keywork
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -21,7 +25,7 @@ const (
 )
 
 // dial makes a connection that connects when it is first used: all settings of the transport in one place.
-func dial(to endpoint, options *ClientOptions) (*grpc.ClientConn, error) {
+func dial(to endpoint, options *ClientOptions) (*grpc.ClientConn, *Error) {
 	settings := []grpc.DialOption{
 		grpc.WithTransportCredentials(to.credentials(options.TLS)),
 		grpc.WithUserAgent("keywork-go/" + Version),
@@ -41,5 +45,30 @@ func dial(to endpoint, options *ClientOptions) (*grpc.ClientConn, error) {
 			MinConnectTimeout: connectTimeout,
 		}),
 	}
-	return grpc.NewClient(to.target, append(settings, options.DialOptions...)...)
+	conn, err := grpc.NewClient(to.target, append(settings, options.DialOptions...)...)
+	if err != nil {
+		// Everything else was checked when the client was made.
+		var wrong faults
+		wrong.add("DialOptions", "must make a channel to %s: %v", to.uri, err)
+		return nil, wrong.err()
+	}
+	return conn, nil
+}
+
+// ofConnection makes the transport's error, where it made no connection, one that names the server and says why, once.
+func ofConnection(to endpoint, err error) error {
+	st := status.Convert(err)
+	quoted, isOfConnection := strings.CutPrefix(st.Message(), "connection error: desc = ")
+	if st.Code() != codes.Unavailable || !isOfConnection && !strings.HasPrefix(st.Message(), "name resolver error: ") {
+		return err
+	}
+	why, unquoted := strconv.Unquote(quoted)
+	if unquoted != nil {
+		why = quoted
+	}
+	why = strings.TrimPrefix(strings.TrimPrefix(why, "transport: "), "Error while dialing: ")
+	if strings.Contains(why, "server preface") && !to.secure {
+		why += " (is this Keywork, and without TLS?)"
+	}
+	return status.Errorf(st.Code(), "failed to connect to %s: %s", to.uri, why)
 }

@@ -9,6 +9,8 @@ import (
 const (
 	// takenAtOnce is how many ended handlers are taken at once: what one message can settle.
 	takenAtOnce = 1_000
+	// noticeAfter is when a server that does not answer is told of in the log, before that is an error.
+	noticeAfter = 800 * time.Millisecond
 	// stubbornAfter is when a handler that goes on after its cancellation is told of.
 	stubbornAfter = 5 * time.Second
 	// far is a wait that never ends.
@@ -18,7 +20,8 @@ const (
 // driver is the worker's loop: one goroutine that holds all state of the session. Handlers run in goroutines of their
 // own. Every arm of the loop calls something that never waits; messages are sent when there is room for them.
 type driver struct {
-	worker *Worker
+	worker  *Worker
+	handler Handler
 	// base is what the handlers' contexts are made from.
 	base    context.Context
 	link    *link
@@ -36,12 +39,18 @@ type driver struct {
 	finished chan finished
 	// nextSweep is when the leases' fences are to be looked at next.
 	nextSweep time.Time
+	journal   *journal
+	courier   *courier
+	// noticeAt is when to tell that the server in turn does not answer; zero: it did, or that was told.
+	noticeAt time.Time
 }
 
 // finished is a handler's end.
 type finished struct {
 	lease   *held
 	outcome Outcome
+	// stack is where it panicked.
+	stack []byte
 }
 
 // session is what is known of the one that is open, or was last.
@@ -65,9 +74,13 @@ type session struct {
 
 func newDriver(ctx context.Context, worker *Worker) *driver {
 	now := time.Now()
+	base := context.WithoutCancel(ctx)
 	return &driver{
 		worker:    worker,
-		base:      context.WithoutCancel(ctx),
+		handler:   chain(worker.options.Interceptors, worker.handler),
+		base:      base,
+		journal:   openJournal(base, &worker.options),
+		courier:   openCourier(worker.options.OnEvent),
 		link:      newLink(worker.client, now),
 		leases:    newLeaseTable(),
 		finished:  make(chan finished, worker.options.Concurrency),
@@ -115,10 +128,18 @@ func (d *driver) end() error {
 	d.leases.abandon()
 	d.worker.healthy.Store(false)
 	if d.err != nil {
-		d.worker.tell(FailedEvent{d.err})
+		d.tell(FailedEvent{d.err})
 	}
-	d.worker.tell(StoppedEvent{abandoned})
+	d.tell(StoppedEvent{abandoned})
+	d.courier.close()
+	d.journal.close()
 	return d.err
+}
+
+// tell tells the log, and the worker's owner.
+func (d *driver) tell(event Event) {
+	d.journal.note(event)
+	d.courier.tell(event)
 }
 
 // wake is the earliest time at which something is due.
@@ -129,6 +150,7 @@ func (d *driver) wake(now time.Time) time.Time {
 		at = earlier(at, d.session.nextHeartbeat)
 	}
 	at = earlier(at, d.session.moveAt)
+	at = earlier(at, d.noticeAt)
 	at = earlier(at, d.outbox.wake())
 	at = earlier(at, d.stop.until)
 	return earlier(at, now.Add(far))
@@ -146,8 +168,13 @@ func (d *driver) onTime(now time.Time) {
 		d.moveOn(now)
 	}
 	if d.link.isDueToConnect(now) {
-		d.worker.tell(ConnectingEvent{d.link.endpoint().uri})
+		d.tell(ConnectingEvent{d.link.endpoint().uri})
 		d.link.connect(now)
+		d.noticeAt = now.Add(noticeAfter)
+	}
+	if !d.noticeAt.IsZero() && !d.noticeAt.After(now) {
+		d.noticeAt = time.Time{}
+		d.journal.noteWaiting(d.link.endpoint().uri, noticeAfter)
 	}
 	if d.stop.isDue(now) {
 		d.stopFurther(now)
@@ -161,7 +188,7 @@ func (d *driver) sweep(now time.Time) {
 		d.lose(lease, ErrLeaseLost, LostReasonUnknown, now)
 	}
 	for _, lease := range d.leases.stubborn(stubbornAfter, now) {
-		d.worker.tell(HandlerIgnoresCancellationEvent{
+		d.tell(HandlerIgnoresCancellationEvent{
 			Queue: lease.job.Queue, Key: lease.job.Key, FencingNumber: lease.job.FencingNumber,
 			CancelledFor: now.Sub(lease.lostAt),
 		})
@@ -210,15 +237,17 @@ func (d *driver) onEnded(end finished, now time.Time) {
 		d.lose(lease, ErrLeaseLost, LostReasonUnknown, now)
 	}
 	outcome := end.outcome
-	// An ordinary error of a handler that was told to stop is no failure of the job.
-	if lease.stopped && outcome.Kind == OutcomeRetry && !outcome.Chosen {
-		outcome = Outcome{Kind: OutcomeRelease}
+	if lease.stopped {
+		outcome = outcome.afterShutdown()
 	}
-	if d.leases.finish(lease, outcome) {
-		d.outbox.push(lease)
-	} else {
+	if !d.leases.finish(lease, outcome) {
 		d.worker.counters.droppedResults.Add(1)
+		return
 	}
+	if outcome.isFailure() {
+		d.journal.noteFailure(lease.job, outcome, end.stack)
+	}
+	d.outbox.push(lease)
 }
 
 // startWaiting starts what waits, as far as there are slots.
@@ -236,19 +265,21 @@ func (d *driver) start(lease *held) {
 	ctx, cancel := context.WithCancelCause(d.base)
 	d.leases.start(lease, cancel)
 	d.worker.counters.started.Add(1)
-	go runOne(ctx, d.worker.handler, lease, d.finished)
+	go runOne(ctx, d.handler, lease, d.finished)
 }
 
 // runOne is one handler's run, which tells its end whatever becomes of it.
 func runOne(ctx context.Context, handler Handler, lease *held, to chan<- finished) {
-	end := finished{lease, Outcome{Kind: OutcomeRetry, Error: "the handler ended its goroutine"}}
+	end := finished{lease: lease, outcome: Outcome{Kind: OutcomeRetry, Error: "the handler ended its goroutine"}}
 	defer func() { to <- end }()
 	// On a busy machine a goroutine may begin when its lease is over: the job may have begun elsewhere.
 	if ctx.Err() != nil || !time.Now().Before(lease.job.Deadline()) {
 		end.outcome = Outcome{Kind: OutcomeRetry, Error: "the lease was over before the handler began"}
 		return
 	}
-	end.outcome = handler.Run(ctx, lease.job)
+	// Its own copy: what a handler changes is neither settled nor told.
+	job := *lease.job
+	end.outcome, end.stack = handler.run(ctx, &job)
 }
 
 // obey follows an order that has not been followed yet.
@@ -265,7 +296,7 @@ func (d *driver) obey(given order, now time.Time) {
 }
 
 func (d *driver) drain(now time.Time) {
-	d.worker.tell(DrainingEvent{})
+	d.tell(DrainingEvent{})
 	d.stop = stop{draining, now.Add(d.worker.options.ShutdownGrace)}
 	d.giveBackWaiting()
 	if !d.session.live {

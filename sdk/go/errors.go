@@ -100,14 +100,6 @@ func localError(code codes.Code, format string, args ...any) *Error {
 	return &Error{code: code, message: fmt.Sprintf(format, args...), nothingHappened: true}
 }
 
-// invalidField is a request that cannot be sent.
-func invalidField(field, description string) *Error {
-	e := localError(codes.InvalidArgument, "%s: %s", field, description)
-	e.reason = ReasonInvalidField
-	e.violations = []Violation{{field, description}}
-	return e
-}
-
 // unanswered is a call that got no answer in time.
 func unanswered(message string) *Error {
 	return &Error{code: codes.DeadlineExceeded, message: message, broken: true}
@@ -142,7 +134,8 @@ func itemError(item *keyworkv1.ItemError) *Error {
 		nothingHappened: !item.GetSideEffectsUnknown(),
 	}
 	if item.GetField() != "" {
-		e.violations = []Violation{{Field: item.GetField(), Description: item.GetMessage()}}
+		description := strings.TrimPrefix(item.GetMessage(), item.GetField()+": ")
+		e.violations = []Violation{{Field: item.GetField(), Description: description}}
 	}
 	return e
 }

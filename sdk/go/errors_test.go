@@ -1,6 +1,8 @@
 package keywork_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -106,6 +108,14 @@ func awayForLong(t *testing.T, reason keywork.Reason) *status.Status {
 	t.Helper()
 	refusal := keyworktest.RefusalOf(codes.Unavailable, reason, "text")
 	return must(refusal.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)}))(t)
+}
+
+func TestTheReasonOfAnErrorCanBeAskedForAlone(t *testing.T) {
+	scene := longLeases(t)
+	_, err := scene.client.GetQueue(t.Context(), "none")
+	equal(t, "wrapped", keywork.ReasonOf(fmt.Errorf("failed: %w", err)), keywork.ReasonQueueNotFound)
+	equal(t, "another error", keywork.ReasonOf(errors.New("another")), "")
+	equal(t, "none", keywork.ReasonOf(nil), "")
 }
 
 func TestAnErrorNamesItsReasonAndItsFields(t *testing.T) {

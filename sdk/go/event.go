@@ -5,17 +5,22 @@ import (
 	"time"
 )
 
-// Event is something that a worker's owner may want to log, count or alarm on: one of the types below.
+// Event is something that a worker's owner may want to count or alarm on: one of the types below. Most of them are in
+// the worker's log too; see [WorkerOptions.Logger].
 type Event interface{ isEvent() }
 
 // ConnectingEvent: the worker is about to connect to this server.
 type ConnectingEvent struct{ Endpoint string }
 
-// ReadyEvent: its session is open; it is served.
-type ReadyEvent struct{}
+// ReadyEvent: its session with this server is open; it is served.
+type ReadyEvent struct{ Endpoint string }
 
-// DegradedEvent: its session broke. Running handlers go on while their leases hold, and it reconnects.
-type DegradedEvent struct{ Err error }
+// DegradedEvent: its session with this server broke, or could not be opened. Running handlers go on while their leases
+// hold, and it reconnects.
+type DegradedEvent struct {
+	Endpoint string
+	Err      error
+}
 
 // DrainingEvent: it takes no more jobs and finishes what runs.
 type DrainingEvent struct{}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -41,16 +43,16 @@ type RetryError struct {
 	cause error
 }
 
-// Retry tries the job again after this long.
+// Retry tries the job again after this long; a time that is over counts as none.
 func Retry(delay time.Duration) *RetryError { return &RetryError{delay: delay} }
 
 // Because adds what went wrong.
 func (e *RetryError) Because(cause error) *RetryError { return &RetryError{e.delay, cause} }
 
-// Error says what went wrong.
+// Error says what went wrong, or, where that was not said, what is to happen.
 func (e *RetryError) Error() string {
 	if e.cause == nil {
-		return ""
+		return fmt.Sprintf("to be tried again after %v", max(e.delay, 0))
 	}
 	return e.cause.Error()
 }
@@ -105,11 +107,17 @@ const (
 	OutcomeFail
 	// OutcomeRerun: the job is done and its key runs again.
 	OutcomeRerun
+	// OutcomeDropped: nothing is settled, since the lease was lost or the job cancelled before the handler ended.
+	OutcomeDropped
 )
 
-// String is the contract's word, such as "complete".
+// String is the contract's word, such as "complete"; or "dropped".
 func (k OutcomeKind) String() string {
-	return [...]string{"complete", "retry", "release", "fail", "rerun"}[k]
+	words := [...]string{"complete", "retry", "release", "fail", "rerun", "dropped"}
+	if k < 0 || int(k) >= len(words) {
+		return strconv.Itoa(int(k))
+	}
+	return words[k]
 }
 
 // Outcome is how a handler's run ended.
@@ -128,6 +136,18 @@ type Outcome struct {
 	PayloadChanged bool
 }
 
+// String is such as "fail: no such user", for people.
+func (o Outcome) String() string {
+	text := o.Kind.String()
+	if o.Chosen || o.Kind == OutcomeRerun {
+		text += fmt.Sprintf(" after %v", o.Delay)
+	}
+	if o.Error != "" {
+		text += ": " + o.Error
+	}
+	return text
+}
+
 // OutcomeOf says what a handler's result means for its job. It may be wrapped.
 func OutcomeOf(err error) Outcome {
 	var (
@@ -139,7 +159,12 @@ func OutcomeOf(err error) Outcome {
 	case err == nil:
 		return Outcome{Kind: OutcomeComplete}
 	case errors.As(err, &retry):
-		return Outcome{Kind: OutcomeRetry, Delay: max(retry.delay, 0), Chosen: true, Error: cut(err.Error())}
+		outcome := Outcome{Kind: OutcomeRetry, Delay: max(retry.delay, 0), Chosen: true}
+		// Without a cause there is nothing to keep as the job's last error.
+		if retry.cause != nil || err != error(retry) {
+			outcome.Error = cut(err.Error())
+		}
+		return outcome
 	case errors.As(err, &fail):
 		return Outcome{Kind: OutcomeFail, Error: cut(err.Error())}
 	case errors.As(err, &rerun):
@@ -153,16 +178,49 @@ func OutcomeOf(err error) Outcome {
 	}
 }
 
-// Run runs the handler on one job, and tells how that ended, also when it panics.
-func (h Handler) Run(ctx context.Context, job *Job) (outcome Outcome) {
-	// What is left when the handler neither returns nor panics: it ended its goroutine.
-	outcome = Outcome{Kind: OutcomeRetry, Error: "the handler ended its goroutine"}
+// OutcomeWithin says what a worker makes of a handler's result when the handler ends in this context: once that is
+// cancelled with [ErrLeaseLost] or [ErrJobCancelled], the result is dropped; with [ErrWorkerShutdown], an ordinary error
+// gives the job back.
+func OutcomeWithin(ctx context.Context, err error) Outcome { return OutcomeOf(err).within(ctx) }
+
+func (o Outcome) within(ctx context.Context) Outcome {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, ErrLeaseLost), errors.Is(cause, ErrJobCancelled):
+		return Outcome{Kind: OutcomeDropped}
+	case errors.Is(cause, ErrWorkerShutdown):
+		return o.afterShutdown()
+	default:
+		return o
+	}
+}
+
+// afterShutdown: an ordinary error of a handler that was told to stop is no failure of the job.
+func (o Outcome) afterShutdown() Outcome {
+	if o.isFailure() {
+		return Outcome{Kind: OutcomeRelease}
+	}
+	return o
+}
+
+// isFailure: an ordinary error, or a panic.
+func (o Outcome) isFailure() bool { return o.Kind == OutcomeRetry && !o.Chosen }
+
+// Run runs the handler on one job, and tells how that ended, also when it panics. The context may be cancelled with the
+// causes that a worker has, at any time: the outcome is what the worker would settle.
+func (h Handler) Run(ctx context.Context, job *Job) Outcome {
+	outcome, _ := h.run(ctx, job)
+	return outcome.within(ctx)
+}
+
+// run gives the outcome of what the handler returned, and where it panicked.
+func (h Handler) run(ctx context.Context, job *Job) (outcome Outcome, stack []byte) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			outcome = Outcome{Kind: OutcomeRetry, Error: cut(fmt.Sprintf("the handler panicked: %v", panicked))}
+			stack = debug.Stack()
 		}
 	}()
-	return OutcomeOf(h(ctx, job))
+	return OutcomeOf(h(ctx, job)), nil
 }
 
 // chain wraps a handler into interceptors; the first one is the outermost.

@@ -1,6 +1,8 @@
 package keywork
 
 import (
+	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +50,17 @@ type Job struct {
 	fence *fence
 }
 
+// String names the job, and shows none of what it carries.
+func (j *Job) String() string {
+	return fmt.Sprintf("%s/%s (%s, %s, attempt %d)", j.Queue, j.Key, j.ID, j.State, j.Attempt)
+}
+
+// LogValue is what log/slog writes of the job: what names it, and nothing of what it carries.
+func (j *Job) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("queue", j.Queue), slog.String("key", j.Key), slog.String("id", j.ID),
+		slog.Int("attempt", j.Attempt))
+}
+
 // fence is when a handler is to stop, as its worker moves it and its handler reads it.
 type fence struct{ at atomic.Pointer[time.Time] }
 
@@ -57,13 +70,13 @@ func newFence(at time.Time) *fence {
 	return f
 }
 
-// Deadline is when a handler is to stop unless the lease is extended by then; heartbeats move it while it runs. It is
-// the zero time for a job that no worker handed to a handler.
+// Deadline is when a handler is to stop unless the lease is extended by then; heartbeats move it while it runs. For a job
+// that no worker handed to a handler it is the LeaseDeadline.
 //
 // The handler's context has no deadline of its own, so that calls made with it are not cut short by one that moves.
 func (j *Job) Deadline() time.Time {
 	if j.fence == nil {
-		return time.Time{}
+		return j.LeaseDeadline
 	}
 	return *j.fence.at.Load()
 }
@@ -104,19 +117,19 @@ type JobState int
 // The states of a job. A server may say one that this version does not know.
 const (
 	// JobStateUnknown: the server did not say.
-	JobStateUnknown = JobState(keyworkv1.JobState_JOB_STATE_UNSPECIFIED)
+	JobStateUnknown JobState = JobState(keyworkv1.JobState_JOB_STATE_UNSPECIFIED)
 	// JobStateScheduled: accepted; not to start before a time that is still to come.
-	JobStateScheduled = JobState(keyworkv1.JobState_JOB_STATE_SCHEDULED)
+	JobStateScheduled JobState = JobState(keyworkv1.JobState_JOB_STATE_SCHEDULED)
 	// JobStateQueued: waiting for a worker.
-	JobStateQueued = JobState(keyworkv1.JobState_JOB_STATE_QUEUED)
+	JobStateQueued JobState = JobState(keyworkv1.JobState_JOB_STATE_QUEUED)
 	// JobStateLeased: a worker holds a lease of it.
-	JobStateLeased = JobState(keyworkv1.JobState_JOB_STATE_LEASED)
+	JobStateLeased JobState = JobState(keyworkv1.JobState_JOB_STATE_LEASED)
 	// JobStateRetrying: an attempt failed; the next one waits for its time.
-	JobStateRetrying = JobState(keyworkv1.JobState_JOB_STATE_RETRYING)
+	JobStateRetrying JobState = JobState(keyworkv1.JobState_JOB_STATE_RETRYING)
 	// JobStateDead: used up its attempts or was failed.
-	JobStateDead = JobState(keyworkv1.JobState_JOB_STATE_DEAD)
+	JobStateDead JobState = JobState(keyworkv1.JobState_JOB_STATE_DEAD)
 	// JobStateEnded: nothing of it is outstanding.
-	JobStateEnded = JobState(keyworkv1.JobState_JOB_STATE_ENDED)
+	JobStateEnded JobState = JobState(keyworkv1.JobState_JOB_STATE_ENDED)
 )
 
 // String is the contract's name without its prefix, such as "QUEUED".
@@ -149,17 +162,17 @@ type DeadReason int
 // Why jobs die. A server may say a reason that this version does not know.
 const (
 	// DeadReasonUnknown: the server did not say.
-	DeadReasonUnknown = DeadReason(keyworkv1.DeadReason_DEAD_REASON_UNSPECIFIED)
+	DeadReasonUnknown DeadReason = DeadReason(keyworkv1.DeadReason_DEAD_REASON_UNSPECIFIED)
 	// DeadReasonAttemptsExhausted: its last allowed attempt failed.
-	DeadReasonAttemptsExhausted = DeadReason(keyworkv1.DeadReason_DEAD_REASON_ATTEMPTS_EXHAUSTED)
+	DeadReasonAttemptsExhausted DeadReason = DeadReason(keyworkv1.DeadReason_DEAD_REASON_ATTEMPTS_EXHAUSTED)
 	// DeadReasonLeaseExpired: its last allowed attempt ended because the lease ran out.
-	DeadReasonLeaseExpired = DeadReason(keyworkv1.DeadReason_DEAD_REASON_LEASE_EXPIRED)
+	DeadReasonLeaseExpired DeadReason = DeadReason(keyworkv1.DeadReason_DEAD_REASON_LEASE_EXPIRED)
 	// DeadReasonFailed: a handler failed it for good.
-	DeadReasonFailed = DeadReason(keyworkv1.DeadReason_DEAD_REASON_FAILED)
+	DeadReasonFailed DeadReason = DeadReason(keyworkv1.DeadReason_DEAD_REASON_FAILED)
 	// DeadReasonExpired: it had not started when its ExpiresAt came.
-	DeadReasonExpired = DeadReason(keyworkv1.DeadReason_DEAD_REASON_EXPIRED)
+	DeadReasonExpired DeadReason = DeadReason(keyworkv1.DeadReason_DEAD_REASON_EXPIRED)
 	// DeadReasonUnreadable: what is stored could not be read as a job.
-	DeadReasonUnreadable = DeadReason(keyworkv1.DeadReason_DEAD_REASON_UNREADABLE)
+	DeadReasonUnreadable DeadReason = DeadReason(keyworkv1.DeadReason_DEAD_REASON_UNREADABLE)
 )
 
 // String is the contract's name without its prefix, such as "FAILED".
@@ -173,15 +186,15 @@ type LostReason int
 // Why leases are lost. A server may say a reason that this version does not know.
 const (
 	// LostReasonUnknown: nobody said; in a worker's event, the worker itself could no longer be sure of the lease.
-	LostReasonUnknown = LostReason(keyworkv1.LostReason_LOST_REASON_UNSPECIFIED)
+	LostReasonUnknown LostReason = LostReason(keyworkv1.LostReason_LOST_REASON_UNSPECIFIED)
 	// LostReasonExpired: its deadline passed, or the job ended or was given to another.
-	LostReasonExpired = LostReason(keyworkv1.LostReason_LOST_REASON_EXPIRED)
+	LostReasonExpired LostReason = LostReason(keyworkv1.LostReason_LOST_REASON_EXPIRED)
 	// LostReasonCancelled: the job was cancelled, its queue purged or deleted.
-	LostReasonCancelled = LostReason(keyworkv1.LostReason_LOST_REASON_CANCELLED)
+	LostReasonCancelled LostReason = LostReason(keyworkv1.LostReason_LOST_REASON_CANCELLED)
 	// LostReasonSuperseded: a newer session of the same worker did not go on with it.
-	LostReasonSuperseded = LostReason(keyworkv1.LostReason_LOST_REASON_SUPERSEDED)
+	LostReasonSuperseded LostReason = LostReason(keyworkv1.LostReason_LOST_REASON_SUPERSEDED)
 	// LostReasonInvalid: the token is malformed, forged or of another queue's making.
-	LostReasonInvalid = LostReason(keyworkv1.LostReason_LOST_REASON_INVALID)
+	LostReasonInvalid LostReason = LostReason(keyworkv1.LostReason_LOST_REASON_INVALID)
 )
 
 // String is the contract's name without its prefix, such as "EXPIRED".

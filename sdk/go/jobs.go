@@ -30,7 +30,11 @@ type Page struct {
 	Token string
 }
 
-func (p Page) size() uint32 { return uint32(max(p.Size, 0)) }
+func (p Page) check() *Error {
+	var wrong faults
+	wrong.number("page_size", p.Size, "from 1 to 1,000, or 0 for 100")
+	return wrong.err()
+}
 
 // JobFilter chooses outstanding jobs of a queue.
 type JobFilter struct {
@@ -41,8 +45,11 @@ type JobFilter struct {
 // ListJobs gives a page of a queue's outstanding jobs, without payloads, and the token of the next page: empty where
 // there is none.
 func (c *Client) ListJobs(ctx context.Context, queue string, filter JobFilter, page Page) ([]*Job, string, error) {
+	if err := page.check(); err != nil {
+		return nil, "", err
+	}
 	request := &keyworkv1.ListJobsRequest{
-		Queue: queue, KeyPrefix: filter.KeyPrefix, PageSize: page.size(), PageToken: page.Token,
+		Queue: queue, KeyPrefix: filter.KeyPrefix, PageSize: uint32(page.Size), PageToken: page.Token,
 	}
 	response, err := once(ctx, c, request, c.work.ListJobs)
 	return each(response.GetJobs(), jobOf), response.GetNextPageToken(), err

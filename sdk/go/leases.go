@@ -1,7 +1,9 @@
 package keywork
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -39,19 +41,27 @@ type Leased struct {
 
 // Pull leases jobs without a stream: none when the wait ended without one.
 func (c *Client) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
-	wait := pull.Wait
-	if wait == 0 {
-		wait = defaultPullWait
+	if err := pull.check(); err != nil {
+		return nil, err
 	}
-	wait = max(wait, 0)
+	wait := max(cmp.Or(pull.Wait, defaultPullWait), 0)
 	request := &keyworkv1.PullRequest{
-		Queue: pull.Queue, MaxJobs: uint32(max(pull.MaxJobs, 0)), Wait: durationpb.New(wait), WorkerId: pull.WorkerID,
+		Queue: pull.Queue, MaxJobs: uint32(pull.MaxJobs), Wait: durationpb.New(wait), WorkerId: pull.WorkerID,
 	}
 	response, err := call(ctx, wait+c.options.CallTimeout, request, c.work.Pull)
 	if err != nil {
 		return nil, err
 	}
 	return each(response.GetDeliveries(), leasedOf), nil
+}
+
+func (p *Pull) check() *Error {
+	var wrong faults
+	wrong.number("max_jobs", p.MaxJobs, "from 1 to 1,000, or 0 for 1")
+	if p.Wait < 0 && p.Wait != NoWait {
+		wrong.add("wait", "must not be negative, or be NoWait, not %v", p.Wait)
+	}
+	return wrong.err()
 }
 
 func leasedOf(wire *keyworkv1.Delivery) Leased {
@@ -99,17 +109,17 @@ type SettlementOutcome int
 // What becomes of settlements.
 const (
 	// Settled: it counts. Where the job ended, its key is free.
-	Settled = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_SETTLED)
+	Settled SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_SETTLED)
 	// AlreadySettled: the job had ended already; most likely an earlier try of this settlement counted.
-	AlreadySettled = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_ALREADY_SETTLED)
+	AlreadySettled SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_ALREADY_SETTLED)
 	// LeaseLost: the lease was lost before. Nothing was changed.
-	LeaseLost = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_LEASE_LOST)
+	LeaseLost SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_LEASE_LOST)
 	// TryAgain: the server could not tell: send the same settlement again.
-	TryAgain = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_TRY_AGAIN)
+	TryAgain SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_TRY_AGAIN)
 	// InvalidLease: the token is malformed or forged.
-	InvalidLease = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_INVALID_LEASE)
+	InvalidLease SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_INVALID_LEASE)
 	// Rejected: the settlement breaks a limit, or is one that the server does not serve.
-	Rejected = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_REJECTED)
+	Rejected SettlementOutcome = SettlementOutcome(keyworkv1.SettlementOutcome_SETTLEMENT_OUTCOME_REJECTED)
 )
 
 // String is the contract's name without its prefix, such as "SETTLED".
@@ -127,6 +137,15 @@ type SettlementResult struct {
 
 // Ack settles leases: one result for each, in their order. Repeating it is safe.
 func (c *Client) Ack(ctx context.Context, settlements ...Settlement) ([]SettlementResult, error) {
+	var wrong faults
+	for i, settlement := range settlements {
+		if kind := settlement.Outcome.Kind; kind < OutcomeComplete || kind > OutcomeRerun {
+			wrong.add(fmt.Sprintf("settlements[%d].outcome", i), "must be one that settles, not %q", kind)
+		}
+	}
+	if err := wrong.err(); err != nil {
+		return nil, err
+	}
 	request := &keyworkv1.AckRequest{Settlements: each(settlements, settlementOnTheWire)}
 	response, err := once(ctx, c, request, c.work.Ack)
 	return each(response.GetResults(), settlementResultOf), err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/keywork/keywork/sdk/go/keyworkv1"
@@ -204,22 +203,22 @@ func (l *link) awaitEnd() {
 func (t *try) run(ctx context.Context, client *Client, to endpoint) {
 	conn, err := dial(to, &client.options)
 	if err != nil {
-		t.emit(ctx, linkEvent{ended: true, err: localError(codes.InvalidArgument, "failed to make a channel: %v", err)})
+		t.emit(ctx, linkEvent{ended: true, err: err})
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	ended := t.session(ctx, client, conn)
+	ended := t.session(ctx, client, conn, to)
 	t.emit(ctx, linkEvent{ended: true, err: ended})
 }
 
 // session passes on what comes on a stream, until it ends.
-func (t *try) session(ctx context.Context, client *Client, conn *grpc.ClientConn) *Error {
+func (t *try) session(ctx context.Context, client *Client, conn *grpc.ClientConn, to endpoint) *Error {
 	streamContext, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outgoing := metadata.AppendToOutgoingContext(streamContext, client.pool.headers...)
 	stream, err := keyworkv1.NewWorkQueueClient(conn).Lease(outgoing)
 	if err != nil {
-		return errorOf(err, answer{sent: false})
+		return errorOf(ofConnection(to, err), answer{sent: false})
 	}
 	t.emit(ctx, linkEvent{connected: true})
 	open := &leaseDuplex{up: t.up, room: t.room, down: make(chan *keyworkv1.LeaseResponse), cancel: cancel}

@@ -1,16 +1,20 @@
 package keywork
 
 import (
+	"cmp"
 	"crypto/tls"
+	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -38,10 +42,11 @@ const (
 	defaultCallTimeout    = 10 * time.Second
 )
 
-// ClientOptions are the options of a [Client]. The zero value is that of all defaults.
+// ClientOptions are the options of a [Client]. The zero value is that of all defaults. What is out of its bounds is
+// refused by [NewClient], never changed.
 type ClientOptions struct {
 	// Endpoints are the servers, such as "http://127.0.0.1:50051"; "https://" means TLS. With several, an outage of
-	// one turns to the next. Default: [DefaultEndpoint].
+	// one turns to the next. Default, where it is nil: [DefaultEndpoint].
 	Endpoints []string
 	// Metadata is sent with every call, such as "authorization".
 	Metadata map[string]string
@@ -65,16 +70,48 @@ type endpoint struct {
 }
 
 func (o ClientOptions) withDefaults() ClientOptions {
-	if len(o.Endpoints) == 0 {
+	if o.Endpoints == nil {
 		o.Endpoints = []string{DefaultEndpoint}
 	}
-	if o.SubmitDeadline <= 0 {
-		o.SubmitDeadline = defaultSubmitDeadline
-	}
-	if o.CallTimeout <= 0 {
-		o.CallTimeout = defaultCallTimeout
-	}
+	o.SubmitDeadline = cmp.Or(o.SubmitDeadline, defaultSubmitDeadline)
+	o.CallTimeout = cmp.Or(o.CallTimeout, defaultCallTimeout)
 	return o
+}
+
+// check finds what the options have wrong, and reads the endpoints.
+func (o *ClientOptions) check() ([]endpoint, *Error) {
+	var wrong faults
+	endpoints := wrong.endpoints(o.Endpoints)
+	wrong.limit("SubmitDeadline", o.SubmitDeadline, defaultSubmitDeadline)
+	wrong.limit("CallTimeout", o.CallTimeout, defaultCallTimeout)
+	isSecure := func(e endpoint) bool { return e.secure }
+	if o.TLS != nil && len(wrong) == 0 && !slices.ContainsFunc(endpoints, isSecure) {
+		wrong.add("TLS", "is of no use without an https:// endpoint")
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Metadata)) {
+		wrong.metadata(name, o.Metadata[name])
+	}
+	for i, intercept := range o.SubmitInterceptors {
+		if intercept == nil {
+			wrong.add(fmt.Sprintf("SubmitInterceptors[%d]", i), "must not be nil")
+		}
+	}
+	return endpoints, wrong.err()
+}
+
+// metadataNames are what HTTP/2 takes; names are written in lower case.
+var metadataNames = regexp.MustCompile(`^[0-9A-Za-z_.-]+$`)
+
+// metadata: the transport would refuse it at every call, with the word of a server that is broken. A value may be a
+// secret: it is not repeated.
+func (f *faults) metadata(name, value string) {
+	isUnprintable := func(r rune) bool { return r < ' ' || r > '~' }
+	switch {
+	case !metadataNames.MatchString(name):
+		f.add("Metadata", "names must be of letters, digits and _-., not %q", name)
+	case !strings.HasSuffix(strings.ToLower(name), "-bin") && strings.ContainsFunc(value, isUnprintable):
+		f.add("Metadata", "the value of %q must be printable ASCII", name)
+	}
 }
 
 // headers are the metadata as name, value, name, value.
@@ -86,31 +123,47 @@ func (o *ClientOptions) headers() []string {
 	return headers
 }
 
-func parseEndpoints(uris []string) ([]endpoint, *Error) {
-	var endpoints []endpoint
-	for _, uri := range uris {
-		parsed, err := parseEndpoint(uri)
-		if err != nil {
-			return nil, err
-		}
-		endpoints = append(endpoints, parsed)
+func (f *faults) endpoints(uris []string) []endpoint {
+	if len(uris) == 0 {
+		f.add("Endpoints", "must name at least one server, or be nil for %s", DefaultEndpoint)
 	}
-	return endpoints, nil
+	var endpoints []endpoint
+	for i, uri := range uris {
+		parsed, err := url.Parse(uri)
+		if err == nil && parsed.User != nil {
+			// It is not repeated: it may hold a password.
+			f.add(fmt.Sprintf("Endpoints[%d]", i), "must not name a user: what servers are to know goes into Metadata")
+			continue
+		}
+		if err != nil || !isEndpoint(parsed) {
+			const want = "must be such as http://127.0.0.1:50051, or https:// for TLS, not %q"
+			f.add(fmt.Sprintf("Endpoints[%d]", i), want, uri)
+			continue
+		}
+		endpoints = append(endpoints, endpointOf(uri, parsed))
+	}
+	return endpoints
 }
 
-func parseEndpoint(uri string) (endpoint, *Error) {
-	parsed, err := url.Parse(uri)
-	if err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" {
-		const want = "write such as http://127.0.0.1:50051, or https:// for TLS"
-		return endpoint{}, localError(codes.InvalidArgument, "failed to read the endpoint %q: %s", uri, want)
+// isEndpoint: a scheme, a host, and perhaps a port. What else may stand in a URI would mean nothing here.
+func isEndpoint(uri *url.URL) bool {
+	if port := uri.Port(); port != "" {
+		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+			return false
+		}
 	}
+	isPlain := strings.Trim(uri.Path, "/") == "" && uri.RawQuery == "" && uri.Fragment == ""
+	return slices.Contains([]string{"http", "https"}, uri.Scheme) && uri.Hostname() != "" && isPlain
+}
+
+func endpointOf(uri string, parsed *url.URL) endpoint {
 	secure := parsed.Scheme == "https"
 	port := parsed.Port()
 	if port == "" {
 		port = map[bool]string{true: "443", false: "80"}[secure]
 	}
 	target := "dns:///" + net.JoinHostPort(parsed.Hostname(), port)
-	return endpoint{uri: uri, target: target, secure: secure}, nil
+	return endpoint{uri: uri, target: target, secure: secure}
 }
 
 func (e endpoint) credentials(config *tls.Config) credentials.TransportCredentials {

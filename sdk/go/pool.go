@@ -50,6 +50,9 @@ func (p *pool) Invoke(ctx context.Context, method string, args, reply any, opts 
 		return err
 	}
 	err = channel.conn.Invoke(p.outgoing(ctx), method, args, reply, opts...)
+	if err != nil {
+		err = ofConnection(p.endpoints[channel.place], err)
+	}
 	p.release(channel)
 	p.judge(ctx, channel, err)
 	return err
@@ -67,7 +70,7 @@ func (p *pool) NewStream(
 	if err != nil {
 		p.release(channel)
 		p.judge(ctx, channel, err)
-		return nil, err
+		return nil, ofConnection(p.endpoints[channel.place], err)
 	}
 	context.AfterFunc(stream.Context(), func() { p.release(channel) })
 	return stream, nil
@@ -87,7 +90,7 @@ func (p *pool) acquire() (*channel, error) {
 	if p.made[place] == nil {
 		conn, err := dial(p.endpoints[place], p.options)
 		if err != nil {
-			return nil, localError(codes.InvalidArgument, "failed to make a channel: %v", err)
+			return nil, err
 		}
 		p.made[place] = &channel{place: place, conn: conn}
 	}

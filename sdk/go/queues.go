@@ -180,7 +180,10 @@ func (c *Client) GetQueue(ctx context.Context, name string) (*Queue, error) {
 
 // ListQueues gives a page of all queues, by name, and the token of the next page: empty where there is none.
 func (c *Client) ListQueues(ctx context.Context, page Page) ([]*Queue, string, error) {
-	request := &keyworkv1.ListQueuesRequest{PageSize: page.size(), PageToken: page.Token}
+	if err := page.check(); err != nil {
+		return nil, "", err
+	}
+	request := &keyworkv1.ListQueuesRequest{PageSize: uint32(page.Size), PageToken: page.Token}
 	response, err := once(ctx, c, request, c.admin.ListQueues)
 	return each(response.GetQueues(), queueOf), response.GetNextPageToken(), err
 }

@@ -343,7 +343,7 @@ func TestTheExamplesDoWhatTheySay(t *testing.T) {
 	graceful := startExample(t, "graceful_shutdown", server)
 	graceful.until("started account-9")
 	graceful.stop()
-	graceful.until("DrainingEvent")
+	graceful.until("keywork: draining")
 	graceful.stop()
 	graceful.ends(1)
 	job := must(client.GetJob(ctx, "sync", "account-9"))(t)

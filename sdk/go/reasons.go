@@ -1,8 +1,19 @@
 package keywork
 
+import "errors"
+
 // Reason is the stable name of what went wrong, as [Error.Reason] gives it. A server may know more than the ones here:
 // treat one that is not here by its [Error.Code].
 type Reason string
+
+// ReasonOf is the reason of an error that is, or wraps, an [*Error]; empty for any other, and for nil.
+func ReasonOf(err error) Reason {
+	var own *Error
+	if errors.As(err, &own) {
+		return own.reason
+	}
+	return ""
+}
 
 // What can go wrong.
 const (

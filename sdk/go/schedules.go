@@ -84,7 +84,10 @@ func (c *Client) GetSchedule(ctx context.Context, name string) (*Schedule, error
 
 // ListSchedules gives a page of all schedules, by name, and the token of the next page: empty where there is none.
 func (c *Client) ListSchedules(ctx context.Context, page Page) ([]*Schedule, string, error) {
-	request := &keyworkv1.ListSchedulesRequest{PageSize: page.size(), PageToken: page.Token}
+	if err := page.check(); err != nil {
+		return nil, "", err
+	}
+	request := &keyworkv1.ListSchedulesRequest{PageSize: uint32(page.Size), PageToken: page.Token}
 	response, err := once(ctx, c, request, c.schedules.ListSchedules)
 	return each(response.GetSchedules(), scheduleOf), response.GetNextPageToken(), err
 }

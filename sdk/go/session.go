@@ -105,7 +105,8 @@ func (d *driver) onOpened(now time.Time) {
 	d.beats.opened(d.session.helloSent)
 	d.worker.healthy.Store(true)
 	d.worker.counters.sessions.Add(1)
-	d.worker.tell(ReadyEvent{})
+	d.noticeAt = time.Time{}
+	d.tell(ReadyEvent{d.link.endpoint().uri})
 }
 
 func (d *driver) onDeliveries(deliveries *keyworkv1.Deliveries) {
@@ -185,7 +186,7 @@ func (d *driver) lose(lease *held, cause error, reason LostReason, now time.Time
 }
 
 func (d *driver) tellLost(lease *held, reason LostReason) {
-	d.worker.tell(LeaseLostEvent{
+	d.tell(LeaseLostEvent{
 		Queue: lease.job.Queue, Key: lease.job.Key, FencingNumber: lease.job.FencingNumber, Reason: reason,
 	})
 }
@@ -229,10 +230,11 @@ func (d *driver) onSettledTooLate(lease *held, outcome SettlementOutcome) {
 }
 
 func (d *driver) tellSettled(lease *held, outcome SettlementOutcome) {
+	// The log leaves these out, and they are many.
 	if d.worker.options.OnEvent == nil {
 		return
 	}
-	d.worker.tell(SettledEvent{
+	d.tell(SettledEvent{
 		Queue: lease.job.Queue, Key: lease.job.Key, JobID: lease.job.ID, FencingNumber: lease.job.FencingNumber,
 		Outcome: outcome,
 	})
@@ -244,7 +246,7 @@ func (d *driver) onRejected(lease *held, err *Error) {
 	if lease.phase != settling {
 		return
 	}
-	d.worker.tell(SettlementRejectedEvent{
+	d.tell(SettlementRejectedEvent{
 		Queue: lease.job.Queue, Key: lease.job.Key, FencingNumber: lease.job.FencingNumber, Err: err,
 	})
 	if lease.outcome.Kind == OutcomeRetry && !lease.outcome.Chosen {
@@ -310,7 +312,8 @@ func (d *driver) breakOff(err *Error, now time.Time) {
 		// Where there is a grace, fences have come nearer.
 		d.sweepBy(now)
 	}
-	d.worker.tell(DegradedEvent{err})
+	d.noticeAt = time.Time{}
+	d.tell(DegradedEvent{d.link.endpoint().uri, err})
 }
 
 func positive(wire *durationpb.Duration, otherwise time.Duration) time.Duration {

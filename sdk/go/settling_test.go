@@ -173,6 +173,18 @@ func TestASettlementThatCountsIsTold(t *testing.T) {
 	equal(t, "counts", running.worker.Counts(), keywork.Counts{Started: 1, Settled: 1, Sessions: 1})
 }
 
+func TestWhatAHandlerDoesToItsJobIsNotTold(t *testing.T) {
+	scene := longLeases(t)
+	scene.submit("a")
+	running := scene.handle(func(_ context.Context, job *keywork.Job) error {
+		job.Key, job.Payload = "changed", nil
+		return nil
+	})
+	event := untilEvent[keywork.SettledEvent](scene, "the event")
+	equal(t, "the key", event.Key, "a")
+	running.drain()
+}
+
 func TestWhatIsReadyTogetherIsSettledInOneMessage(t *testing.T) {
 	scene := longLeases(t)
 	submits := make([]keywork.Submit, 2_000)
@@ -208,6 +220,33 @@ func TestAPanickingEventCallbackEndsNothing(t *testing.T) {
 	running.drain()
 }
 
+func TestAStuckEventCallbackHoldsNoLeaseUp(t *testing.T) {
+	scene := shortLeases(t)
+	scene.submit("a")
+	options := scene.options()
+	stuck := make(chan struct{})
+	options.OnEvent = func(event keywork.Event) {
+		<-stuck
+		scene.events.add(event)
+	}
+	running := scene.start(options)
+	scene.untilStarted(1)
+	// Several lease durations.
+	scene.until("heartbeats", func(seen keyworktest.Seen) bool { return seen.Heartbeats >= 8 })
+	equal(t, "lost leases", running.worker.Counts().LeasesLost, 0)
+	scene.server.LoseLease("q", "a", keywork.LostReasonExpired, true)
+	scene.untilCancelled("a", keywork.ErrLeaseLost)
+	scene.openGate()
+	running.drain()
+	close(stuck)
+	// None is lost, and they come in their order.
+	events := scene.events.until(t, "the last event", func(events []keywork.Event) bool {
+		return len(events) > 0 && events[len(events)-1] == keywork.Event(keywork.StoppedEvent{})
+	})
+	equal(t, "the first event", events[0], keywork.Event(keywork.ConnectingEvent{Endpoint: scene.server.Endpoint()}))
+	untilEvent[keywork.LeaseLostEvent](scene, "the lost lease")
+}
+
 func TestRunOnceTellsHowAHandlerEnds(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -235,6 +274,9 @@ func TestATypedResultKeepsItsMeaningWhenItIsWrapped(t *testing.T) {
 	equal(t, "the kind", outcome.Kind, keywork.OutcomeFail)
 	equal(t, "the text", outcome.Error, "user 7: no such user")
 	equal(t, "release", keywork.OutcomeOf(fmt.Errorf("busy: %w", keywork.Release)).Kind, keywork.OutcomeRelease)
+	again := keywork.OutcomeOf(keywork.Retry(time.Second))
+	equal(t, "retry for no reason", again.Error, "")
+	equal(t, "in a word", fmt.Sprint(again, " - ", outcome), "retry after 1s - fail: user 7: no such user")
 	rerun := keywork.OutcomeOf(keywork.Rerun(time.Second).Payload([]byte("next")))
 	equal(t, "rerun", rerun.Kind, keywork.OutcomeRerun)
 	equal(t, "its payload", string(rerun.Payload), "next")

@@ -19,8 +19,9 @@ const (
 
 // orders holds the strongest order that was given.
 type orders struct {
-	mu    sync.Mutex
-	given order
+	mu      sync.Mutex
+	given   order
+	signals int
 	// bell rings when there is a stronger one.
 	bell chan struct{}
 }
@@ -35,9 +36,14 @@ func (o *orders) give(order order) {
 	}
 }
 
-// next is the order that a signal gives: the first one drains, the second one releases everything.
-func (o *orders) next() {
-	if o.now() == orderWork {
+// signalled gives the order of a signal: the first one drains, the second one releases everything. A drain that was
+// ordered otherwise is no signal: the same SIGTERM may end the context of Run.
+func (o *orders) signalled() {
+	o.mu.Lock()
+	o.signals++
+	first := o.signals == 1
+	o.mu.Unlock()
+	if first {
 		o.give(orderDrain)
 	} else {
 		o.give(orderReleaseAll)

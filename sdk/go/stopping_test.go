@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"syscall"
@@ -77,7 +78,7 @@ func TestAHandlerThatDoesNotEndWhenItIsCancelledKeepsItsLeaseAndIsLeftBehind(t *
 	scene.submit("a")
 	release, ended := make(chan struct{}), make(chan struct{})
 	options := scene.options()
-	options.ShutdownGrace, options.CancelGrace = -1, -1
+	options.ShutdownGrace, options.CancelGrace = keywork.NoGrace, keywork.NoGrace
 	running := scene.run(keywork.NewWorker(scene.client, func(_ context.Context, job *keywork.Job) error {
 		defer close(ended)
 		scene.steps.add(step{"started", job.Key, nil})
@@ -160,7 +161,7 @@ func TestSettlementsAreFlushedAlthoughTheStreamBreaksDuringTheDrain(t *testing.T
 	scene.untilCompleted("a")
 }
 
-// The only test that sends signals: every worker that listens in this process gets them.
+// The tests that send signals are not parallel: every worker that listens in this process gets them.
 func TestTheFirstSignalDrainsAndTheSecondReleasesEverything(t *testing.T) {
 	scene := newScene(t, keyworktest.Options{})
 	scene.submit("a")
@@ -178,6 +179,27 @@ func TestTheFirstSignalDrainsAndTheSecondReleasesEverything(t *testing.T) {
 	if !slices.Equal(released, []string{"a"}) {
 		t.Fatalf("released: %v", released)
 	}
+}
+
+// It is the same signal that ends the context, as programs often have it.
+func TestASignalThatEndsTheContextTooOnlyDrains(t *testing.T) {
+	scene := newScene(t, keyworktest.Options{})
+	scene.submit("a")
+	options := scene.options()
+	options.LeaveSignals = false
+	worker := keywork.NewWorker(scene.client, scene.atTheGate, options)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	scene.untilStarted(1)
+	signalThisProcess(t, syscall.SIGTERM)
+	scene.until("the drain", func(seen keyworktest.Seen) bool { return seen.Drains == 1 })
+	scene.openGate()
+	if err := <-ended; err != nil {
+		t.Fatalf("it ended with: %v", err)
+	}
+	scene.untilCompleted("a")
 }
 
 func signalThisProcess(t *testing.T, signal syscall.Signal) {

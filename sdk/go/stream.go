@@ -1,6 +1,7 @@
 package keywork
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"slices"
@@ -47,9 +48,12 @@ func (c *Client) SubmitStream(ctx context.Context, submits iter.Seq[Submit]) ite
 	return func(yield func(int, SubmitResult) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		offers := newSource()
+		go offers.pass(ctx, c, submits)
 		p := &pump{
 			client: c,
-			offers: offersOf(ctx, c, submits),
+			source: offers,
+			offers: offers.offers,
 			flying: make(map[uint64]*flight),
 			yield:  yield,
 		}
@@ -57,25 +61,34 @@ func (c *Client) SubmitStream(ctx context.Context, submits iter.Seq[Submit]) ite
 	}
 }
 
-// offersOf makes offers of submits, in a goroutine of the source's own.
-func offersOf(ctx context.Context, c *Client, submits iter.Seq[Submit]) <-chan *offer {
-	offers := make(chan *offer, messageOffers)
-	go func() {
-		defer close(offers)
-		for submit := range submits {
-			select {
-			case offers <- c.offer(ctx, submit):
-			case <-ctx.Done():
-				return
-			}
+// source makes offers of submits, in a goroutine of its own.
+type source struct {
+	offers chan *offer
+	// panicked is what it panicked with; to be read when the offers have ended.
+	panicked any
+}
+
+func newSource() *source { return &source{offers: make(chan *offer, messageOffers)} }
+
+func (s *source) pass(ctx context.Context, c *Client, submits iter.Seq[Submit]) {
+	defer close(s.offers)
+	// Here it would end the program, whatever the caller of SubmitStream recovers from.
+	defer func() { s.panicked = recover() }()
+	for submit := range submits {
+		// It may lie in a buffer that the source uses again, as a Scanner does, before this is sent.
+		submit.Payload = bytes.Clone(submit.Payload)
+		select {
+		case s.offers <- c.offer(ctx, submit):
+		case <-ctx.Done():
+			return
 		}
-	}()
-	return offers
+	}
 }
 
 // pump is the state of a SubmitStream, which outlives any one connection.
 type pump struct {
 	client *Client
+	source *source
 	// offers is nil when there are no more.
 	offers <-chan *offer
 	next   uint64
@@ -226,6 +239,9 @@ func endOf(ctx context.Context, open *submitDuplex) *Error {
 // took notes an offer.
 func (p *pump) took(offer *offer, more bool) {
 	if !more {
+		if p.source.panicked != nil {
+			panic(p.source.panicked)
+		}
 		p.offers = nil
 		return
 	}

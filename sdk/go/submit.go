@@ -1,11 +1,11 @@
 package keywork
 
 import (
+	"cmp"
 	"context"
 	"maps"
-	"math"
+	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
@@ -33,7 +33,7 @@ type Submit struct {
 	OnConflict OnConflict
 	// Delay starts the job no sooner than this long from now; the key is taken at once.
 	Delay time.Duration
-	// StartAt starts it no sooner than at this time, in the place of a delay.
+	// StartAt starts it no sooner than at this time. A submit that has both a delay and this is refused.
 	StartAt time.Time
 	// ExpiresAt makes it a dead letter when it has not started by then. Default: never.
 	ExpiresAt time.Time
@@ -72,15 +72,15 @@ type SubmitOutcome int
 // How submits end.
 const (
 	// Created: the job was accepted and holds the key.
-	Created = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_CREATED)
+	Created SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_CREATED)
 	// Duplicate: this RequestID was accepted before; the job is that one, outstanding or ended.
-	Duplicate = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_DUPLICATE)
+	Duplicate SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_DUPLICATE)
 	// AlreadyOutstanding: the key is busy with the job that is named; nothing was stored.
-	AlreadyOutstanding = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_ALREADY_OUTSTANDING)
+	AlreadyOutstanding SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_ALREADY_OUTSTANDING)
 	// RerunScheduled: the key will run once more with this payload after the job that is named.
-	RerunScheduled = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_RERUN_SCHEDULED)
+	RerunScheduled SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_RERUN_SCHEDULED)
 	// Replaced: the job took the place of one that had not started.
-	Replaced = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_REPLACED)
+	Replaced SubmitOutcome = SubmitOutcome(keyworkv1.SubmitOutcome_SUBMIT_OUTCOME_REPLACED)
 )
 
 // String is the contract's name without its prefix, such as "CREATED".
@@ -109,7 +109,7 @@ type SubmitResult struct {
 }
 
 // SubmitInterceptor is told of every submit, alone or one of many, before it is sent, and may change it. What it
-// returns, unless that is nil, is called with the outcome.
+// returns, unless that is nil, is called with the outcome; not for offers of a SubmitStream whose loop was left before.
 type SubmitInterceptor func(ctx context.Context, submit *Submit) (done func(Submitted, error))
 
 // Submit offers one job. While servers are away it tries again, with the same RequestID, until the client's
@@ -140,10 +140,9 @@ type offer struct {
 }
 
 func (c *Client) offer(ctx context.Context, submit Submit) *offer {
-	o := &offer{ownID: submit.RequestID == ""}
-	if o.ownID {
-		submit.RequestID = newRequestID()
-	}
+	o := new(offer)
+	made := newRequestID()
+	submit.RequestID = cmp.Or(submit.RequestID, made)
 	if len(c.options.SubmitInterceptors) > 0 {
 		// What an interceptor adds is not to show in the caller's map.
 		submit.Attributes = maps.Clone(submit.Attributes)
@@ -153,30 +152,33 @@ func (c *Client) offer(ctx context.Context, submit Submit) *offer {
 			o.done = append(o.done, done)
 		}
 	}
+	// Without one it could not be offered again, whatever an interceptor thinks.
+	submit.RequestID = cmp.Or(submit.RequestID, made)
+	o.ownID = submit.RequestID == made
 	o.wrong = submit.check()
 	o.request = submit.wire()
 	return o
 }
 
-// check finds what cannot even be written to the wire; the server checks the rest.
+// check finds what cannot be written to the wire as it was meant; the server checks the rest.
 func (s *Submit) check() *Error {
-	texts := map[string]string{
-		"queue": s.Queue, "key": s.Key, "content_type": s.ContentType, "request_id": s.RequestID,
+	var wrong faults
+	wrong.text("queue", s.Queue)
+	wrong.text("key", s.Key)
+	wrong.text("content_type", s.ContentType)
+	wrong.text("request_id", s.RequestID)
+	for _, name := range slices.Sorted(maps.Keys(s.Attributes)) {
+		wrong.text("attributes", name)
+		wrong.text("attributes", s.Attributes[name])
 	}
-	for field, text := range texts {
-		if !utf8.ValidString(text) {
-			return invalidField(field, "must be UTF-8")
-		}
+	if s.Delay != 0 && !s.StartAt.IsZero() {
+		wrong.add("start_at", "must not be set together with delay")
 	}
-	for name, value := range s.Attributes {
-		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			return invalidField("attributes", "must be UTF-8")
-		}
+	if s.OnConflict < OnConflictReject || s.OnConflict > OnConflictFail {
+		wrong.add("on_conflict", "must be one of the OnConflict constants, not %d", s.OnConflict)
 	}
-	if s.MaxAttempts < 0 || s.MaxAttempts > math.MaxInt32 {
-		return invalidField("max_attempts", "must be 1 to 1,000, or 0 for the queue's")
-	}
-	return nil
+	wrong.number("max_attempts", s.MaxAttempts, "from 1 to 1,000, or 0 for the queue's")
+	return wrong.err()
 }
 
 func newRequestID() string {

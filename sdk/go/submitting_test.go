@@ -163,6 +163,8 @@ func TestNoServerAtAllIsRetryableAndWithoutEffect(t *testing.T) {
 	t.Parallel()
 	_, err := impatient(t, "http://127.0.0.1:1").Submit(t.Context(), keywork.Submit{Queue: "q", Key: "a"})
 	away := errorOf(t, err)
+	equal(t, "the text", away.Error(),
+		"failed to connect to http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused")
 	if !away.IsRetryable() || !away.HasNoSideEffects() {
 		t.Fatalf("%v: retryable %v, no side effects %v", err, away.IsRetryable(), away.HasNoSideEffects())
 	}
@@ -238,6 +240,47 @@ func TestAStreamOfSubmitsIsAnsweredAsItGoesAndCanBeLeft(t *testing.T) {
 		}
 	}
 	equal(t, "answers", answers, 5_000)
+}
+
+func TestASourceMayUseItsBufferAgain(t *testing.T) {
+	scene := longLeases(t)
+	source := func(yield func(keywork.Submit) bool) {
+		buffer := make([]byte, 1)
+		for i := range byte(200) {
+			buffer[0] = i
+			if !yield(keywork.Submit{Queue: "q", Key: fmt.Sprint(i), Payload: buffer}) {
+				return
+			}
+		}
+	}
+	for place, result := range scene.client.SubmitStream(t.Context(), source) {
+		equal(t, "the error", result.Err, nil)
+		equal(t, "the payload", scene.server.Outstanding("q", fmt.Sprint(place)).GetPayload()[0], byte(place))
+	}
+}
+
+func TestAnInterceptorCanChooseTheRequestIDAndNotDoWithout(t *testing.T) {
+	scene := longLeases(t)
+	chosen := uuid.NewString()
+	client := must(keywork.NewClient(keywork.ClientOptions{
+		Endpoints: []string{scene.server.Endpoint()},
+		SubmitInterceptors: []keywork.SubmitInterceptor{
+			func(_ context.Context, submit *keywork.Submit) func(keywork.Submitted, error) {
+				equal(t, "an id is there", submit.RequestID != "", true)
+				submit.RequestID = map[string]string{"chosen": chosen}[submit.Key]
+				return nil
+			},
+		},
+	}))(t)
+	defer client.Close()
+	for _, outcome := range []keywork.SubmitOutcome{keywork.Created, keywork.Duplicate} {
+		submitted := must(client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "chosen"}))(t)
+		equal(t, "the outcome", submitted.Outcome, outcome)
+		equal(t, "the id", submitted.Job.ID, chosen)
+	}
+	scene.faults(keyworktest.AnswerLost())
+	submitted := must(client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "none"}))(t)
+	equal(t, "it is this call's own job", submitted.Outcome, keywork.Created)
 }
 
 func TestAStreamThatReachesNoServerFailsEverySubmit(t *testing.T) {
@@ -359,6 +402,37 @@ func TestDeadLettersCanBeSeenRedrivenAndDeleted(t *testing.T) {
 	equal(t, "deleted", must(client.DeleteAllDeadJobs(ctx, "q"))(t), 1)
 }
 
+func TestDeadLettersCanBeRedrivenWhileTheyAreListed(t *testing.T) {
+	scene := longLeases(t)
+	ctx, client := t.Context(), scene.client
+	for _, result := range client.SubmitMany(ctx, failing(250)) {
+		equal(t, "the outcome", result.Outcome, keywork.Created)
+	}
+	running := scene.handle(func(context.Context, *keywork.Job) error { return errors.New("never works") })
+	scene.until("the ends", func(seen keyworktest.Seen) bool { return len(seen.Settled(keywork.OutcomeRetry)) == 250 })
+	running.drain()
+	listed := 0
+	for dead, err := range client.DeadJobs(ctx, "q", keywork.DeadFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		redriven := must(client.RedriveDeadJobs(ctx, "q", dead.DeadID))(t)
+		equal(t, "the outcome", redriven[0].Outcome, keywork.Created)
+		listed++
+	}
+	equal(t, "listed", listed, 250)
+}
+
+func TestAFakeServerClosesItsClients(t *testing.T) {
+	t.Parallel()
+	server := must(keyworktest.Start(keyworktest.Options{}))(t)
+	client := server.Client()
+	server.Close()
+	server.Close()
+	_, err := client.GetJob(t.Context(), "q", "k")
+	equal(t, "the code", errorOf(t, err).Code(), codes.Canceled)
+}
+
 func TestQueuesCanBeLookedAfter(t *testing.T) {
 	scene := longLeases(t)
 	ctx, client := t.Context(), scene.client
@@ -439,7 +513,7 @@ func TestAnEndpointThatIsNoneIsRefused(t *testing.T) {
 	for _, uri := range []string{"127.0.0.1:50051", "ftp://host:1", "http://", ":"} {
 		_, err := keywork.NewClient(keywork.ClientOptions{Endpoints: []string{uri}})
 		equal(t, uri, errorOf(t, err).Code(), codes.InvalidArgument)
-		if text := err.Error(); !strings.Contains(text, "write such as http://") {
+		if text := err.Error(); !strings.Contains(text, "must be such as http://") {
 			t.Errorf("%q is refused without a word of what is wanted: %s", uri, text)
 		}
 	}

@@ -83,3 +83,19 @@ func TestACertificateThatIsNotTrustedIsAnOutage(t *testing.T) {
 		t.Fatalf("%v", failed)
 	}
 }
+
+func TestAServerThatSpeaksTLSIsToldFromOneThatDoesNot(t *testing.T) {
+	scene := longLeases(t)
+	encrypted, _ := encrypted(t, scene.server.Endpoint())
+	wrong := map[string]string{
+		strings.Replace(encrypted, "https", "http", 1):               "without TLS?",
+		strings.Replace(scene.server.Endpoint(), "http", "https", 1): "does not look like a TLS handshake",
+	}
+	for endpoint, word := range wrong {
+		_, err := impatient(t, endpoint).GetJob(t.Context(), "q", "a")
+		text := errorOf(t, err).Error()
+		if !strings.HasPrefix(text, "failed to connect to "+endpoint) || !strings.Contains(text, word) {
+			t.Errorf("%s: %s", endpoint, text)
+		}
+	}
+}

@@ -1,16 +1,18 @@
 package keywork
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"google.golang.org/grpc/codes"
 
 	"github.com/google/uuid"
 )
@@ -29,6 +31,7 @@ var (
 const (
 	defaultConcurrency   = 16
 	mostConcurrency      = 100_000
+	mostWeight           = 100
 	defaultShutdownGrace = 25 * time.Second
 	defaultCancelGrace   = time.Second
 )
@@ -46,7 +49,10 @@ func Queues(names ...string) []Subscription {
 	return each(names, func(name string) Subscription { return Subscription{Queue: name} })
 }
 
-// WorkerOptions are the options of a [Worker].
+// NoGrace is a grace of no time, since a zero one is the default.
+const NoGrace time.Duration = -1
+
+// WorkerOptions are the options of a [Worker]. What is out of its bounds is refused by [Worker.Run], never changed.
 type WorkerOptions struct {
 	// Queues to serve: 1 to 64. [Queues] makes them of names.
 	Queues []Subscription
@@ -54,18 +60,22 @@ type WorkerOptions struct {
 	// Default: 16.
 	Concurrency int
 	// ShutdownGrace is how long running handlers may take to end after the worker was told to stop, before they are
-	// cancelled. Default: 25 s; negative: none.
+	// cancelled. Default: 25 s; [NoGrace]: they are cancelled at once.
 	ShutdownGrace time.Duration
 	// CancelGrace is how long a handler may take to end after it was cancelled because the worker stops. Default: 1 s;
-	// negative: none.
+	// [NoGrace]: it is left behind at once.
 	CancelGrace time.Duration
 	// WorkerID names this process at the servers. A newer worker of the same name takes over from an older one, so no
-	// two that run at once may share it. Default: a random one.
+	// two that run at once may share it. Default: the host, the process, and chance.
 	WorkerID string
 	// Interceptors wrap every handler call; the first one is the outermost.
 	Interceptors []Interceptor
-	// OnEvent is told of everything that happens, one event after another, by the goroutine that keeps the leases
-	// alive: it must not block.
+	// Logger is where the worker logs, whatever OnEvent does: connecting at the level debug; ready, draining and stopped
+	// at info; at warn that it is not connected, at most every 30 s of an outage, a lost lease, a handler's ordinary
+	// error or panic. It is written to by a goroutine of its own, which may be slow. Default: [slog.Default].
+	Logger *slog.Logger
+	// OnEvent is told of everything that happens, one event after another, by a goroutine of its own. It may be slow:
+	// events wait for it. Run returns when it has been told of all, or a second later.
 	OnEvent func(Event)
 	// LeaveSignals leaves SIGTERM and SIGINT to the caller. Default: Run drains at the first and releases everything at
 	// the second.
@@ -73,23 +83,45 @@ type WorkerOptions struct {
 }
 
 func (o WorkerOptions) withDefaults() WorkerOptions {
-	if o.Concurrency <= 0 {
-		o.Concurrency = defaultConcurrency
-	}
-	o.Concurrency = min(o.Concurrency, mostConcurrency)
-	o.ShutdownGrace = grace(o.ShutdownGrace, defaultShutdownGrace)
-	o.CancelGrace = grace(o.CancelGrace, defaultCancelGrace)
+	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
+	o.ShutdownGrace = cmp.Or(o.ShutdownGrace, defaultShutdownGrace)
+	o.CancelGrace = cmp.Or(o.CancelGrace, defaultCancelGrace)
 	if o.WorkerID == "" {
-		o.WorkerID = "go-" + uuid.NewString()
+		o.WorkerID = newWorkerID()
 	}
 	return o
 }
 
-func grace(set, otherwise time.Duration) time.Duration {
-	if set == 0 {
-		return otherwise
+// newWorkerID says where the worker runs, for people who look at who holds a job, and is that of no other.
+func newWorkerID() string {
+	// Without a name of the host, the rest is still unique.
+	host, _ := os.Hostname()
+	chance := strings.ReplaceAll(uuid.NewString(), "-", "")
+	return fmt.Sprintf("%.64s-%d-%s", cmp.Or(host, "go"), os.Getpid(), chance[:12])
+}
+
+func (o *WorkerOptions) check(wrong *faults) {
+	if len(o.Queues) == 0 {
+		wrong.add("Queues", "must name at least one queue")
 	}
-	return max(set, 0)
+	names := make(map[string]bool)
+	for i, queue := range o.Queues {
+		wrong.text(fmt.Sprintf("Queues[%d].Queue", i), queue.Queue)
+		if names[queue.Queue] {
+			wrong.add(fmt.Sprintf("Queues[%d].Queue", i), "must not name %q twice", queue.Queue)
+		}
+		names[queue.Queue] = true
+		wrong.count(fmt.Sprintf("Queues[%d].Weight", i), queue.Weight, mostWeight, "1")
+	}
+	wrong.count("Concurrency", o.Concurrency, mostConcurrency, fmt.Sprint(defaultConcurrency))
+	wrong.grace("ShutdownGrace", o.ShutdownGrace)
+	wrong.grace("CancelGrace", o.CancelGrace)
+	wrong.text("WorkerID", o.WorkerID)
+	for i, interceptor := range o.Interceptors {
+		if interceptor == nil {
+			wrong.add(fmt.Sprintf("Interceptors[%d]", i), "must not be nil")
+		}
+	}
 }
 
 // Worker runs the jobs of one or more queues: one session with a server, a goroutine for each job, and the fences around
@@ -107,13 +139,14 @@ type Worker struct {
 	counters counters
 }
 
-// NewWorker makes a worker, at the servers that the client knows. Nothing is connected yet.
+// NewWorker makes a worker, at the servers that the client knows. Nothing is connected yet. What the options have wrong
+// is told by [Worker.Run].
 func NewWorker(client *Client, handler Handler, options WorkerOptions) *Worker {
 	options = options.withDefaults()
 	return &Worker{
 		client:  client,
 		options: options,
-		handler: chain(options.Interceptors, handler),
+		handler: handler,
 		orders:  orders{bell: make(chan struct{}, 1)},
 	}
 }
@@ -121,13 +154,14 @@ func NewWorker(client *Client, handler Handler, options WorkerOptions) *Worker {
 // Run works until SIGTERM or SIGINT, or until the context ends, then drains. A second signal releases everything and
 // makes Run return [ErrForced]: exit non-zero.
 //
-// A lost connection is no error: the worker reconnects. Handlers get the context's values, but not its end.
+// A lost connection is no error: the worker reconnects. Handlers get the context's values, but not its end. An option
+// that is wrong ends it at once, with an [*Error] that names it.
 func (w *Worker) Run(ctx context.Context) error {
-	if w.started.Swap(true) {
-		return ErrStartedBefore
-	}
 	if err := w.check(); err != nil {
 		return err
+	}
+	if w.started.Swap(true) {
+		return ErrStartedBefore
 	}
 	signals := make(chan os.Signal, 2)
 	if !w.options.LeaveSignals {
@@ -143,11 +177,16 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-func (w *Worker) check() error {
-	if len(w.options.Queues) == 0 {
-		return localError(codes.InvalidArgument, "failed to start: the worker has no queue to serve")
+func (w *Worker) check() *Error {
+	var wrong faults
+	if w.client == nil {
+		wrong.add("client", "must not be nil")
 	}
-	return nil
+	if w.handler == nil {
+		wrong.add("handler", "must not be nil")
+	}
+	w.options.check(&wrong)
+	return wrong.err()
 }
 
 // listen turns signals and the end of the context into orders.
@@ -156,7 +195,7 @@ func (w *Worker) listen(ctx context.Context, signals <-chan os.Signal, stopped <
 	for {
 		select {
 		case <-signals:
-			w.orders.next()
+			w.orders.signalled()
 		case <-ended:
 			ended = nil
 			w.Drain()
@@ -181,12 +220,3 @@ func (w *Worker) Counts() Counts { return w.counters.read() }
 
 // WorkerID is its name, as servers know it.
 func (w *Worker) WorkerID() string { return w.options.WorkerID }
-
-// tell tells the owner. What a callback does wrong must not end the worker.
-func (w *Worker) tell(event Event) {
-	if w.options.OnEvent == nil {
-		return
-	}
-	defer func() { _ = recover() }()
-	w.options.OnEvent(event)
-}

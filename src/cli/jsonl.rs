@@ -54,6 +54,12 @@ struct Line {
 impl Line {
     /// What the line offers; `options` hold where it does not say otherwise.
     fn submit(self, queue: &str, options: &Options) -> Result<Submit, String> {
+        let starts = self.delay.is_some() || self.start_at.is_some();
+        let options = if starts {
+            &options.without_start()
+        } else {
+            options
+        };
         let mut submit = options.apply(Submit::new(queue, self.key));
         for (name, value) in self.attributes {
             submit = submit.attribute(name, value);

@@ -114,6 +114,15 @@ impl From<Conflict> for OnConflict {
 }
 
 impl Options {
+    /// The same, for a line that says itself when its job starts.
+    pub(super) fn without_start(&self) -> Self {
+        Self {
+            delay: None,
+            start_at: None,
+            ..self.clone()
+        }
+    }
+
     /// Sets what was given.
     pub(super) fn apply(&self, mut submit: Submit) -> Submit {
         for (name, value) in &self.attributes {

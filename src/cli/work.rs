@@ -178,7 +178,7 @@ fn tell(event: &Event, quiet: bool) {
         Event::SettlementRejected { queue, key, error } => {
             format!("failed to settle {}: {error}", job(queue, key))
         }
-        Event::Degraded { error } => format!("reconnecting: {error}"),
+        Event::Degraded { error, .. } => format!("reconnecting: {error}"),
         Event::Connecting { endpoint } if !quiet => format!("connecting to {endpoint}"),
         Event::Ready if !quiet => "ready".to_owned(),
         Event::Draining if !quiet => "draining".to_owned(),

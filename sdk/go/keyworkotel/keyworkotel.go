@@ -1,5 +1,5 @@
 // Package keyworkotel carries OpenTelemetry's trace context from where a job is submitted to where it runs, and runs
-// handlers in spans. It is a module of its own, so that programs without OpenTelemetry do not pull it in.
+// each handler in a span there. It is a module of its own, so that programs without OpenTelemetry do not pull it in.
 //
 //	tracing := keyworkotel.New(keyworkotel.Options{})
 //	client, err := keywork.NewClient(keywork.ClientOptions{
@@ -13,6 +13,8 @@ package keyworkotel
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -32,8 +34,8 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 	// Propagator writes and reads the attributes. Default: W3C trace context, as traceparent and tracestate.
 	Propagator propagation.TextMapPropagator
-	// Link makes the span of a handler the root of a trace of its own, with a link to the submit. Default: it is a child
-	// of the submit's span.
+	// Link makes the span of a handler the root of a trace of its own, with a link to the span in which the job was
+	// submitted. Default: it is a child of that one.
 	Link bool
 }
 
@@ -56,42 +58,40 @@ func New(options Options) *Tracing {
 	return &Tracing{tracer, options.Propagator, options.Link}
 }
 
-// SubmitInterceptor makes a span for each submit, and writes its context into the job's attributes.
+// SubmitInterceptor writes the trace context of a submit into the job's attributes, unless they have a traceparent. It
+// makes no span: the caller's is the handler's parent.
 func (t *Tracing) SubmitInterceptor() keywork.SubmitInterceptor {
 	return func(ctx context.Context, submit *keywork.Submit) func(keywork.Submitted, error) {
-		ctx, span := t.tracer.Start(ctx, "submit "+submit.Queue,
-			trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(about(submit.Queue, submit.Key)...))
+		if _, has := submit.Attributes["traceparent"]; has {
+			return nil
+		}
+		carried := propagation.MapCarrier{}
+		t.propagator.Inject(ctx, carried)
 		if submit.Attributes == nil {
 			submit.Attributes = make(map[string]string)
 		}
-		t.propagator.Inject(ctx, propagation.MapCarrier(submit.Attributes))
-		return func(submitted keywork.Submitted, err error) {
-			defer span.End()
-			if err != nil {
-				fail(span, err)
-				return
-			}
-			span.SetAttributes(
-				attribute.String("messaging.message.id", submitted.Job.ID),
-				attribute.String("keywork.outcome", submitted.Outcome.String()),
-			)
-		}
+		maps.Copy(submit.Attributes, carried)
+		return nil
 	}
 }
 
-// Interceptor runs each handler in a span that follows the submit's.
+// Interceptor runs each handler in a span "process QUEUE", whose parent is the context that the job carries.
 func (t *Tracing) Interceptor() keywork.Interceptor {
-	return func(ctx context.Context, job *keywork.Job, next keywork.Handler) error {
+	return func(ctx context.Context, job *keywork.Job, next keywork.Handler) (err error) {
 		ctx, span := t.start(ctx, job)
-		defer span.End()
-		err := next(ctx, job)
-		switch outcome := keywork.OutcomeOf(err); outcome.Kind {
-		case keywork.OutcomeRetry, keywork.OutcomeFail:
-			fail(span, err)
-			span.SetAttributes(attribute.String("keywork.outcome", outcome.Kind.String()))
-		default:
-			span.SetAttributes(attribute.String("keywork.outcome", outcome.Kind.String()))
-		}
+		defer func() {
+			panicked := recover()
+			if panicked != nil {
+				err = fmt.Errorf("the handler panicked: %v", panicked)
+			}
+			end(ctx, span, err, trace.WithStackTrace(panicked != nil))
+			if panicked != nil {
+				panic(panicked)
+			}
+		}()
+		// What is left when the handler neither returns nor panics.
+		err = errors.New("the handler ended its goroutine")
+		err = next(ctx, job)
 		return err
 	}
 }
@@ -99,33 +99,40 @@ func (t *Tracing) Interceptor() keywork.Interceptor {
 func (t *Tracing) start(ctx context.Context, job *keywork.Job) (context.Context, trace.Span) {
 	options := []trace.SpanStartOption{
 		trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(about(job.Queue, job.Key)...),
 		trace.WithAttributes(
+			attribute.String("messaging.system", "keywork"),
+			attribute.String("messaging.operation.type", "process"),
+			attribute.String("messaging.destination.name", job.Queue),
 			attribute.String("messaging.message.id", job.ID),
+			attribute.String("keywork.key", job.Key),
 			attribute.Int("keywork.attempt", job.Attempt),
+			attribute.Int64("keywork.fencing_number", int64(job.FencingNumber)),
 		),
 	}
-	submitted := t.propagator.Extract(ctx, propagation.MapCarrier(job.Attributes))
+	carried := t.propagator.Extract(ctx, propagation.MapCarrier(job.Attributes))
 	if !t.link {
-		return t.tracer.Start(submitted, "run "+job.Queue, options...)
+		return t.tracer.Start(carried, "process "+job.Queue, options...)
 	}
-	link := trace.LinkFromContext(submitted)
-	return t.tracer.Start(ctx, "run "+job.Queue, append(options, trace.WithNewRoot(), trace.WithLinks(link))...)
+	link := trace.LinkFromContext(carried)
+	return t.tracer.Start(ctx, "process "+job.Queue, append(options, trace.WithNewRoot(), trace.WithLinks(link))...)
 }
 
-func about(queue, key string) []attribute.KeyValue {
-	return []attribute.KeyValue{
-		attribute.String("messaging.system", "keywork"),
-		attribute.String("messaging.destination.name", queue),
-		attribute.String("keywork.key", key),
+// end ends a handler's span with what becomes of its job.
+func end(ctx context.Context, span trace.Span, err error, stack trace.EventOption) {
+	defer span.End()
+	outcome := keywork.OutcomeWithin(ctx, err)
+	if outcome.Kind == keywork.OutcomeDropped {
+		// The span tells what the handler did all the same.
+		outcome = keywork.OutcomeOf(err)
 	}
-}
-
-func fail(span trace.Span, err error) {
-	var refused *keywork.Error
-	if errors.As(err, &refused) && refused.Reason() != "" {
-		span.SetAttributes(attribute.String("error.type", string(refused.Reason())))
+	span.SetAttributes(attribute.String("keywork.outcome", outcome.Kind.String()))
+	switch outcome.Kind {
+	case keywork.OutcomeRetry:
+		if !outcome.Chosen {
+			span.RecordError(err, stack)
+		}
+		span.SetStatus(codes.Error, outcome.Error)
+	case keywork.OutcomeFail:
+		span.SetStatus(codes.Error, outcome.Error)
 	}
-	span.RecordError(err)
-	span.SetStatus(codes.Error, err.Error())
 }

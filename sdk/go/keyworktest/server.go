@@ -51,9 +51,11 @@ type Server struct {
 	serving  *grpc.Server
 	stopped  chan struct{}
 	running  sync.WaitGroup
+	closing  sync.Once
 
-	mu    sync.Mutex
-	state *state
+	mu      sync.Mutex
+	state   *state
+	clients []*keywork.Client
 	// changed is closed, and replaced, at every change.
 	changed chan struct{}
 }
@@ -102,18 +104,30 @@ func Start(options Options) (*Server, error) {
 	return s, nil
 }
 
-// Close stops it.
+// Close stops it, and closes its clients. Closing it again does nothing.
 func (s *Server) Close() {
-	close(s.stopped)
-	s.serving.Stop()
-	s.running.Wait()
+	s.closing.Do(func() {
+		close(s.stopped)
+		s.serving.Stop()
+		s.running.Wait()
+		for _, client := range s.clients {
+			// Nothing is lost with a connection to a server that has gone.
+			_ = client.Close()
+		}
+	})
 }
 
 // Endpoint is where it listens, as a URI.
 func (s *Server) Endpoint() string { return s.endpoint }
 
-// Client is a client of it, which the caller closes.
-func (s *Server) Client() *keywork.Client { return keywork.MustClient(s.endpoint) }
+// Client is a client of it, which is closed with the server unless it was before.
+func (s *Server) Client() *keywork.Client {
+	client := keywork.MustClient(s.endpoint)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clients = append(s.clients, client)
+	return client
+}
 
 // Script changes what it does wrong from now on.
 func (s *Server) Script(change func(*Script)) {

@@ -3,6 +3,7 @@ package keyworktest
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
@@ -99,11 +100,18 @@ func (s *Server) WatchJobs(
 func (s *Server) ListDeadJobs(
 	_ context.Context, request *keyworkv1.ListDeadJobsRequest,
 ) (*keyworkv1.ListDeadJobsResponse, error) {
+	// A token that is none of ours begins anew.
+	last, _ := strconv.ParseUint(request.GetPageToken(), 10, 64)
 	jobs := slices.DeleteFunc(s.Dead(request.GetQueue()), func(dead *keyworkv1.DeadJob) bool {
-		return request.GetKey() != "" && dead.GetJob().GetKey() != request.GetKey()
+		isOther := request.GetKey() != "" && dead.GetJob().GetKey() != request.GetKey()
+		return isOther || dead.GetDeadId() <= last
 	})
-	page, next := pageOf(jobs, request.GetPageSize(), request.GetPageToken())
-	return &keyworkv1.ListDeadJobsResponse{Jobs: page, NextPageToken: next}, nil
+	page, more := pageOf(jobs, request.GetPageSize(), "")
+	response := &keyworkv1.ListDeadJobsResponse{Jobs: page}
+	if more != "" {
+		response.NextPageToken = strconv.FormatUint(page[len(page)-1].GetDeadId(), 10)
+	}
+	return response, nil
 }
 
 // RedriveDeadJobs submits dead letters again.

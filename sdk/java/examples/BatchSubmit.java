@@ -9,7 +9,7 @@ import java.util.stream.IntStream;
 public class BatchSubmit {
   public static void main(String[] arguments) {
     List<Submit> submits = IntStream.range(0, 10_000)
-        .mapToObj(number -> Submit.of("reindex", "document-" + number, ""))
+        .mapToObj(number -> Submit.of("reindex", "document-" + number))
         .toList();
     int accepted = 0;
     int busy = 0;

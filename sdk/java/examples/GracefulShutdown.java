@@ -11,7 +11,6 @@ public class GracefulShutdown {
           .concurrency(8)
           // Less than what the orchestrator waits before it kills.
           .shutdownGrace(Duration.ofSeconds(25))
-          .onEvent(event -> System.err.println(event))
           .task((context, job) -> {
             System.err.println("started " + job.key());
             Thread.sleep(10_000);

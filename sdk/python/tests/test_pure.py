@@ -120,6 +120,14 @@ def test_an_error_of_an_item_says_what_a_status_says() -> None:
     assert error.has_no_side_effects()
     assert not error.is_retryable()
     assert str(error) == "gone [QUEUE_NOT_FOUND]"
+    assert repr(error) == "<NotFoundError NOT_FOUND: gone [QUEUE_NOT_FOUND]>"
+
+
+def test_an_error_of_an_item_says_its_violation_once() -> None:
+    item = pb.ItemError(code=3, message="key: must not be empty", reason=reasons.INVALID_FIELD, field="key")
+    error = errors.of_item(item)
+    assert error.violations == (errors.FieldViolation("key", "must not be empty"),)
+    assert str(error) == "key: must not be empty [INVALID_FIELD]"
 
 
 def test_a_superseded_session_is_not_to_be_retried() -> None:

@@ -16,6 +16,7 @@ from keywork import (
     Context,
     DeadReason,
     Fail,
+    InvalidArgumentError,
     Job,
     LostReason,
     Next,
@@ -220,9 +221,31 @@ async def test_dead_letters_can_be_seen_redriven_and_deleted(scene: Scene) -> No
     [redriven] = await scene.client.redrive_dead_jobs("q", [first.dead_id])
     assert isinstance(redriven.result, Submitted)
     assert redriven.result.outcome is SubmitOutcome.CREATED
-    assert await scene.client.redrive_dead_jobs("q", []) == [], "none is not the oldest"
     assert await scene.client.delete_dead_jobs("q", [first.dead_id]) == 0
     assert await scene.client.delete_all_dead_jobs("q") == 1
+
+
+async def test_no_ids_mean_none_and_the_oldest_are_asked_for(scene: Scene) -> None:
+    async def fails(context: Context, job: Job) -> None:
+        raise Fail("no use")
+
+    await scene.submit("a", "b", "c")
+    async with scene.worker(fails, concurrency=1):
+        await scene.server.until("three ends", lambda seen: len(seen.settled("fail")) == 3)
+    client = scene.client
+    # Without a call: there is no such queue.
+    assert await client.redrive_dead_jobs("nowhere", []) == []
+    assert await client.delete_dead_jobs("nowhere", iter(())) == 0
+    with scene.server.sync_client() as blocking:
+        assert blocking.redrive_dead_jobs("nowhere", []) == []
+        assert blocking.delete_dead_jobs("nowhere", []) == 0
+        [redriven] = blocking.redrive_oldest_dead_jobs("q", 1)
+    assert isinstance(redriven.result, Submitted)
+    assert redriven.result.job.key == "a"
+    assert await client.redrive_oldest_dead_jobs("q", 0) == []
+    with pytest.raises(InvalidArgumentError, match="max_jobs: "):
+        await client.redrive_oldest_dead_jobs("q", -1)
+    assert len(await client.redrive_oldest_dead_jobs("q")) == 2
 
 
 async def test_queues_can_be_looked_after(scene: Scene) -> None:
@@ -283,6 +306,69 @@ async def test_every_kind_of_callable_is_a_handler() -> None:
     ]
     for handler in handlers:
         assert await run_once(handler, job("q", "fail")) == Fail("no use")
+
+
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class NeedsArguments(Retry):
+    def __init__(self, wait: float, why: str) -> None:
+        super().__init__(wait, why)
+
+
+class BadInput(Fail):
+    """As programs write it who do not know of `Fail`'s own constructor."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+class Odd(Retry):
+    def __init__(self) -> None:
+        self.delay = "soon"  # type: ignore[assignment]
+
+
+#: What handlers do that must harm their own job only: what they end with, and what is sent for it.
+STRANGE_ENDS: dict[str, tuple[Any, Outcome]] = {
+    "surrogates": (OSError("no file caf\udce9"), Retry(error="OSError: no file caf?")),
+    "unspeakable": (UnspeakableError(), Retry(error="UnspeakableError: (its text cannot be made)")),
+    "a reason with surrogates": (Fail("caf\udce9"), Fail("caf?")),
+    "no constructor": (BadInput(3), Fail("")),
+    "never": (lambda: Retry(float("nan")), Retry(error="ValueError: a delay must be")),
+    "negative": (lambda: Retry(-1), Retry(error="ValueError: a delay must be")),
+    "odd": (Odd(), Retry(error="TypeError: must be seconds")),
+    "a class": (lambda: NeedsArguments, Retry(error="TypeError: ")),
+    "no bytes": (lambda: Rerun(0, {"a": 1}), Retry(error="TypeError: must be bytes or str")),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("plain", [False, True])
+async def test_a_handler_that_ends_strangely_harms_its_own_job_only(scene: Scene, plain: bool) -> None:
+    def ends(context: Context, job: Job) -> object:
+        how, _ = STRANGE_ENDS.get(job.key, (None, None))
+        if job.attempt > 1 or how is None:
+            return None
+        if isinstance(how, Exception):
+            raise how
+        return how()
+
+    async def ends_async(context: Context, job: Job) -> object:
+        return ends(context, job)
+
+    await scene.submit(*STRANGE_ENDS)
+    async with scene.worker(ends if plain else ends_async):
+        await scene.server.until(
+            "all", lambda seen: len(seen.settled("complete") + seen.settled("fail")) == len(STRANGE_ENDS)
+        )
+        await scene.submit("another")
+        seen = await scene.server.until("another", lambda seen: "another" in seen.settled("complete"))
+    first = {one.key: one for one in reversed(seen.settlements)}
+    for key, (_, sent) in STRANGE_ENDS.items():
+        assert first[key].outcome == sent.name
+        text = sent.error if isinstance(sent, Retry) else sent.reason  # type: ignore[attr-defined]
+        assert first[key].error.startswith(text)
 
 
 def test_an_error_tells_its_causes() -> None:

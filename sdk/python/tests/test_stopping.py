@@ -200,6 +200,19 @@ async def test_the_first_signal_drains_and_the_second_releases_everything(scene:
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
+async def test_the_first_signal_after_a_drain_by_hand_is_the_first(scene: Scene) -> None:
+    await scene.submit("a")
+    worker = scene.worker()
+    running = asyncio.ensure_future(worker.run())
+    await scene.until_started(1)
+    worker.drain()
+    await scene.server.until("the drain", lambda seen: seen.drains == 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    scene.open_gate()
+    await within("the end", running)
+    assert scene.server.seen().settled("complete") == ["a"]
+
+
 async def test_a_signal_is_heard_while_a_handler_blocks_the_loop(scene: Scene) -> None:
     async def hot(context: Context, job: Job) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -20,6 +20,7 @@ from keywork import (
     InvalidArgumentError,
     NotFoundError,
     OnConflict,
+    QueueConfig,
     ResourceExhaustedError,
     StatusCode,
     Submit,
@@ -216,13 +217,84 @@ async def test_what_cannot_be_written_is_refused_and_spoils_no_other(scene: Scen
     for results in (await scene.client.submit_many(submits), await scene.client.submit_batch(submits)):
         assert [isinstance(result, InvalidArgumentError) for result in results] == [False, True, True, False]
         assert [_key(result) for result in (results[0], results[3])] == ["a", "c"]
-    with pytest.raises(ValueError, match=r"^key: .*surrogate"):
-        await scene.client.submit("q", "\ud800")
-    with pytest.raises(ValueError, match=r"^max_attempts: "):
-        await scene.client.submit("q", "a", max_attempts=-1)
-    unfit: Any = {"rows": 3}
-    with pytest.raises(TypeError, match=r"^attributes: "):
-        await scene.client.submit("q", "a", attributes=unfit)
+    assert len(scene.server.seen().submits) == 4, "of each call two"
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("key", {"key": "\ud800"}),
+        ("payload", {"payload": "\ud800"}),
+        ("max_attempts", {"max_attempts": -1}),
+        ("delay", {"delay": float("nan")}),
+        ("delay", {"delay": float("inf")}),
+        ("backoff.max", {"backoff": Backoff(1, 1e30)}),
+        ("start_at", {"delay": 1, "start_at": datetime(2099, 1, 1, tzinfo=timezone.utc)}),
+    ],
+)
+async def test_what_cannot_be_sent_is_refused_as_a_server_would(
+    scene: Scene, field: str, options: dict[str, Any]
+) -> None:
+    offer = {"queue": "q", "key": "a"} | options
+    with pytest.raises(InvalidArgumentError) as caught:
+        await scene.client.submit(**offer)
+    [one] = await scene.client.submit_many([Submit(**offer)])
+    assert isinstance(one, InvalidArgumentError)
+    for error in (caught.value, one):
+        assert [violation.field for violation in error.violations] == [field]
+        assert (error.code, error.reason) == (StatusCode.INVALID_ARGUMENT, reasons.INVALID_FIELD)
+        assert error.has_no_side_effects()
+        assert not error.is_retryable()
+        assert str(error).count(error.violations[0].description) == 1
+    assert not scene.server.seen().submits
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("payload", {"payload": {"rows": 3}}),
+        ("attributes", {"attributes": {"rows": 3}}),
+        ("delay", {"delay": "5"}),
+        ("start_at", {"start_at": "2099-01-01"}),
+        ("on_conflict", {"on_conflict": "fail"}),
+    ],
+)
+async def test_a_value_of_the_wrong_type_is_a_type_error_that_names_it(
+    scene: Scene, field: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError, match=f"^{field}: "):
+        await scene.client.submit("q", "a", **options)
+
+
+async def test_everything_like_bytes_is_a_payload(scene: Scene) -> None:
+    for key, payload in {"a": b"\xff\0", "b": bytearray(b"\xff\0"), "c": memoryview(b"\xff\0"), "d": "ü✓"}.items():
+        await scene.client.submit("q", key, payload)  # type: ignore[arg-type]
+        found = await scene.client.get_job("q", key)
+        assert found is not None
+        assert found.payload == ("ü✓".encode() if key == "d" else b"\xff\0")
+
+
+async def test_other_calls_name_what_is_wrong_too(scene: Scene) -> None:
+    for field, call in {
+        "config.max_attempts": scene.client.create_queue("q", QueueConfig(max_attempts=-1)),
+        "config.lease_duration": scene.client.create_queue("q", QueueConfig(lease_duration=float("nan"))),
+        "max_jobs": scene.client.pull("q", max_jobs=-1),
+        "page_size": scene.client.list_dead_jobs("q", page_size=-1),
+        "name": scene.client.get_queue("\ud800"),
+    }.items():
+        with pytest.raises(InvalidArgumentError) as caught:
+            await call
+        assert [violation.field for violation in caught.value.violations] == [field]
+
+
+async def test_a_stream_of_a_client_that_is_closed_ends(scene: Scene) -> None:
+    client = scene.server.client()
+    await client.aclose()
+    for result in await client.submit_many([Submit("q", "a"), Submit("q", "b")]):
+        assert isinstance(result, CallError)
+        assert "closed" in result.message
+    with pytest.raises(RuntimeError, match="closed"):
+        await client.submit("q", "a")
 
 
 async def test_a_stream_that_is_refused_fails_every_submit() -> None:
@@ -285,8 +357,6 @@ async def test_every_option_of_a_submit_arrives(scene: Scene) -> None:
     assert submitted.job.content_type == "text/plain"
     assert submitted.job.attributes == {"one": "1"}
     assert submitted.job.max_attempts == 3
-    with pytest.raises(ValueError, match="not both"):
-        await scene.client.submit("q", "a", delay=1, start_at=expires)
 
 
 async def test_interceptors_wrap_every_submit_from_the_outermost_inwards(scene: Scene) -> None:
@@ -343,9 +413,27 @@ async def test_an_unknown_queue_is_not_found(scene: Scene) -> None:
 
 
 def test_an_endpoint_must_be_a_uri() -> None:
-    for endpoint in ["127.0.0.1:50051", "ftp://host:1", "http://", "http://host:1/path"]:
-        with pytest.raises(ValueError, match="failed to read the endpoint"):
+    for endpoint in [
+        "127.0.0.1:50051",
+        "ftp://host:1",
+        "http://",
+        "http://host:1/path",
+        "http://host:0",
+        "http://host:x",
+        "http://host:70000",
+        "http://host:1?x=1",
+        "http://a:1, http://b:1",
+        "",
+    ]:
+        with pytest.raises(ValueError, match="failed to read the endpoint") as caught:
             Client(endpoint)
+        assert repr(endpoint) in str(caught.value)
+    with pytest.raises(ValueError, match="without a name or a password") as caught:
+        Client("http://me:secret@host:1")
+    assert "secret" not in str(caught.value)
+    several: Any = ["http://a:1", "http://b:1"]
+    with pytest.raises(TypeError, match="failed to read the endpoint"):
+        Client(several)
 
 
 def test_a_client_outlives_the_loop_that_first_used_it(server: FakeServer) -> None:

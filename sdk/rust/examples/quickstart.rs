@@ -3,6 +3,7 @@ use keywork_sdk::{Client, Submit, Worker};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt().init();
     let client = Client::from_env()?;
     client
         .submit(Submit::new("reconcile", "cluster-eu-1").payload("v1"))

@@ -5,7 +5,8 @@
 
 use std::{error::Error as StdError, fmt, time::Duration};
 
-use tonic::{Code, ConnectError, Status};
+pub use tonic::Code;
+use tonic::{ConnectError, Status};
 use tonic_types::StatusExt;
 
 use crate::{raw, wire};
@@ -68,13 +69,28 @@ pub struct FieldViolation {
     pub description: String,
 }
 
+impl FieldViolation {
+    pub(crate) fn new(field: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            description: description.into(),
+        }
+    }
+}
+
+impl fmt::Display for FieldViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.description)
+    }
+}
+
 /// A call that failed: a refusal, a server that could not, or a connection that broke.
 ///
 /// That a key is busy is no error: see [`SubmitOutcome`](crate::SubmitOutcome).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Inner {
     code: Code,
     message: String,
@@ -139,6 +155,15 @@ impl Error {
         self.0.broken || self.0.code == Code::Unavailable
     }
 
+    /// What is asked for breaks a limit, found on this side: like a server's refusal.
+    pub(crate) fn invalid(violations: Vec<FieldViolation>) -> Self {
+        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        let mut error = Self::local(Code::InvalidArgument, texts.join("; "));
+        error.0.reason = reasons::INVALID_FIELD.to_owned();
+        error.0.violations = violations;
+        error
+    }
+
     /// An error that this side found before anything was sent.
     pub(crate) fn local(code: Code, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
@@ -177,6 +202,12 @@ impl Error {
         error
     }
 
+    /// The same error, for what was not even sent.
+    pub(crate) fn of_nothing_sent(mut self) -> Self {
+        self.0.nothing_happened = true;
+        self
+    }
+
     /// The same error, where an earlier try of the same call may have had an effect.
     pub(crate) fn with_doubt(mut self, doubt: bool) -> Self {
         self.0.nothing_happened &= !doubt;
@@ -188,10 +219,10 @@ impl Error {
         let violations = if item.field.is_empty() {
             Vec::new()
         } else {
-            vec![FieldViolation {
-                field: item.field,
-                description: item.message.clone(),
-            }]
+            let named = item.message.strip_prefix(&item.field);
+            let described = named.and_then(|rest| rest.strip_prefix(": "));
+            let description = described.unwrap_or(&item.message).to_owned();
+            vec![FieldViolation::new(item.field, description)]
         };
         Self(Box::new(Inner {
             code: Code::from(item.code),
@@ -210,10 +241,7 @@ impl From<Status> for Error {
         let violations = status.get_details_bad_request().map(|bad| {
             let fields = bad.field_violations.into_iter();
             fields
-                .map(|v| FieldViolation {
-                    field: v.field,
-                    description: v.description,
-                })
+                .map(|v| FieldViolation::new(v.field, v.description))
                 .collect()
         });
         Self(Box::new(Inner {
@@ -298,7 +326,28 @@ impl fmt::Display for Error {
             .violations
             .iter()
             .filter(|violation| !message.contains(&violation.description))
-            .try_for_each(|v| write!(f, "; {}: {}", v.field, v.description))
+            .try_for_each(|violation| write!(f, "; {violation}"))
+    }
+}
+
+/// What `main` prints of an error that it returns.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Error");
+        shown.field("code", &self.0.code);
+        shown.field("message", &self.0.message);
+        if !self.0.reason.is_empty() {
+            shown.field("reason", &self.0.reason);
+        }
+        if !self.0.violations.is_empty() {
+            shown.field("violations", &self.0.violations);
+        }
+        if let Some(after) = self.0.retry_after {
+            shown.field("retry_after", &after);
+        }
+        shown.field("is_retryable", &self.is_retryable());
+        shown.field("has_no_side_effects", &self.0.nothing_happened);
+        shown.finish()
     }
 }
 

@@ -34,8 +34,10 @@ pub mod testing;
 mod wire;
 pub mod worker;
 
+pub use bytes::Bytes;
 pub use client::{Client, Submit};
-pub use errors::Error;
+pub use errors::{Code, Error};
 pub use job::{Job, SubmitOutcome};
+pub use tokio_util::sync::CancellationToken;
 pub use uuid::Uuid;
 pub use worker::{Context, Handler, Worker};

@@ -2,20 +2,24 @@
 //!
 //! Only with the feature `otel`. What is written is W3C Trace Context: `traceparent` and `tracestate`.
 
-use std::collections::HashMap;
+use std::{
+    any::Any,
+    collections::HashMap,
+    panic::{AssertUnwindSafe, resume_unwind},
+};
 
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use opentelemetry::{
     Context as OtelContext, KeyValue, global,
     propagation::TextMapPropagator,
-    trace::{FutureExt, Span, SpanKind, Status, TraceContextExt, Tracer},
+    trace::{FutureExt, Span, SpanKind, SpanRef, Status, TraceContextExt, Tracer},
 };
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 
 use crate::{
     Context, Job, Submit,
     client::SubmitInterceptor,
-    worker::{HandlerResult, Interceptor, Next},
+    worker::{CancelReason, HandlerResult, Interceptor, Next, Outcome, panicked},
 };
 
 /// What spans of this crate are made by.
@@ -26,9 +30,8 @@ const TRACEPARENT: &str = "traceparent";
 /// Carries trace context in the attributes of jobs. Give one to [`ClientBuilder::interceptor`] and one to
 /// [`WorkerBuilder::interceptor`].
 ///
-/// A submit carries the context that is current where it is made, unless its attributes have one; jobs of a
-/// `submit_stream`, which are made elsewhere, carry only what their attributes have. A handler runs in a span of
-/// the global tracer whose parent is that context.
+/// A submit carries the context that is current where it is made, unless its attributes have one; no span is made for
+/// it. A handler runs in a span of the global tracer whose parent is that context.
 ///
 /// [`ClientBuilder::interceptor`]: crate::client::ClientBuilder::interceptor
 /// [`WorkerBuilder::interceptor`]: crate::worker::WorkerBuilder::interceptor
@@ -71,14 +74,53 @@ impl Interceptor for TraceContext {
         let current = OtelContext::current_with_span(span);
         let traced = current.clone();
         let handled = async move {
-            let result = next.run(context, job).await;
-            if let Err(error) = &result {
-                traced.span().set_status(Status::error(error.to_string()));
-            }
-            traced.span().end();
-            result
+            let call = AssertUnwindSafe(next.run(context.clone(), job));
+            let ended = call.catch_unwind().await;
+            note_end(&traced.span(), &ended, context.reason());
+            ended.unwrap_or_else(|panic| resume_unwind(panic))
         };
         Box::pin(handled.with_context(current))
+    }
+}
+
+/// How a handler ended: its result, or its panic.
+type Ended = Result<HandlerResult, Box<dyn Any + Send>>;
+
+/// Ends the span with what becomes of the job.
+fn note_end(span: &SpanRef<'_>, ended: &Ended, stopped: Option<CancelReason>) {
+    let outcome = match ended {
+        Ok(Ok(())) => Outcome::Complete,
+        Ok(Err(error)) => Outcome::of(&**error),
+        Err(panic) => Outcome::retry(panicked(&**panic)),
+    };
+    // One that is dropped had an end all the same.
+    let outcome = outcome.clone().after(stopped).unwrap_or(outcome);
+    span.set_attribute(KeyValue::new("keywork.outcome", name(&outcome)));
+    match &outcome {
+        Outcome::Retry { error, chosen, .. } => {
+            if !chosen {
+                note_exception(span, error);
+            }
+            span.set_status(Status::error(error.clone()));
+        }
+        Outcome::Fail { reason } => span.set_status(Status::error(reason.clone())),
+        Outcome::Complete | Outcome::Release | Outcome::Rerun { .. } => {}
+    }
+    span.end();
+}
+
+fn note_exception(span: &SpanRef<'_>, text: &str) {
+    let message = KeyValue::new("exception.message", text.to_owned());
+    span.add_event("exception", vec![message]);
+}
+
+fn name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Complete => "complete",
+        Outcome::Retry { .. } => "retry",
+        Outcome::Fail { .. } => "fail",
+        Outcome::Release => "release",
+        Outcome::Rerun { .. } => "rerun",
     }
 }
 
@@ -96,6 +138,10 @@ fn span(job: &Job, parent: &OtelContext) -> global::BoxedSpan {
         KeyValue::new("messaging.message.id", job.id.clone()),
         KeyValue::new("keywork.key", job.key.clone()),
         KeyValue::new("keywork.attempt", i64::from(job.attempt)),
+        KeyValue::new(
+            "keywork.fencing_number",
+            i64::try_from(job.fencing_number).unwrap_or(i64::MAX),
+        ),
     ]);
     span
 }

@@ -1,6 +1,6 @@
 //! The one door to starting things that run beside the caller.
 //!
-//! A client's task ends when the stream that it feeds is dropped; a worker's thread ends with its
+//! A client's task ends when the stream that it feeds is dropped; a worker's threads end with its
 //! `run()`; a handler's task reports to its worker whatever becomes of it. Nothing else is started.
 
 use std::{io, thread};
@@ -30,6 +30,15 @@ where
     runtime.spawn(task)
 }
 
+/// Starts a thread for code that may block.
+///
+/// # Errors
+/// The thread could not be made.
+pub(crate) fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(run)?;
+    Ok(())
+}
+
 /// Runs a future to its end on a thread and a runtime of its own.
 ///
 /// # Errors
@@ -40,8 +49,5 @@ where
     F: Future<Output = ()>,
 {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || runtime.block_on(make()))?;
-    Ok(())
+    self::thread(name, move || runtime.block_on(make()))
 }

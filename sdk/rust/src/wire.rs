@@ -1,10 +1,18 @@
-//! Times and durations, to and from the wire.
+//! Times and durations, to and from the wire and its neighbours.
 
 use std::time::{Duration, SystemTime};
 
+/// A hundred years: as good as for ever, and short enough to be added to a time.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// A duration that can be added to a time: `Duration::MAX` is how some say "for ever".
+pub(crate) fn countable(duration: Duration) -> Duration {
+    duration.min(FOREVER)
+}
+
 /// A duration of the wire; a negative one, which no server sends, counts as zero.
 pub(crate) fn to_duration(wire: prost_types::Duration) -> Duration {
-    wire.try_into().unwrap_or_default()
+    countable(wire.try_into().unwrap_or_default())
 }
 
 /// A duration for the wire; one that is too long for it becomes the longest.

@@ -20,6 +20,7 @@ const runner: Runner = new Runner(
   chainOf([], () => undefined, undefined),
   shared,
   (finished) => driver.receive({ finished }),
+  () => undefined,
 );
 const data = {
   servers: client.options.servers,
@@ -29,7 +30,7 @@ const data = {
   cancelGraceMs: 0,
   workerId: queue,
   shared: shared.buffer,
-  tellsEvents: false,
+  tellsSettled: false,
 };
 const driver = new Driver(data, {
   post: (messages) => {

@@ -60,6 +60,9 @@ export const reasons = {
   SESSION_SENT_AWAY: "SESSION_SENT_AWAY",
 } as const;
 
+/** The name of what went wrong: one of {@link reasons}, or of a server that knows more than these. */
+export type Reason = keyof typeof reasons | (string & Record<never, never>);
+
 /** The gRPC codes, by their names. */
 export type ErrorCode =
   | "CANCELLED"
@@ -112,7 +115,7 @@ const REFUSALS: readonly ErrorCode[] = [
   "UNIMPLEMENTED",
 ];
 
-/** What Node says where no connection was made at all. */
+/** What Node says where no connection was made at all, or none over which anything would be sent. */
 const NEVER_CONNECTED = [
   "ECONNREFUSED",
   "ENOTFOUND",
@@ -120,6 +123,20 @@ const NEVER_CONNECTED = [
   "EHOSTUNREACH",
   "ENETUNREACH",
   "EADDRNOTAVAIL",
+  "ERR_SSL_WRONG_VERSION_NUMBER",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "CERT_HAS_EXPIRED",
+];
+
+/** Words of the transport from which nobody would guess what is usually wrong, and that. */
+const PLAINER: readonly [RegExp, string][] = [
+  [/wrong version number/, "it does not speak TLS; is http:// meant?"],
+  [/^Protocol error$/, "it does not speak HTTP/2, so it is no Keywork server (Protocol error)"],
+  [/^unsupported content type/, "it does not speak gRPC, so it is no Keywork server"],
 ];
 
 /** What an error is made of. Plain data, so that it can cross threads. */
@@ -144,7 +161,7 @@ export class KeyworkError extends Error {
   /** The gRPC code, by its name. A connection that broke is `UNAVAILABLE`, whatever Node calls it. */
   readonly code: ErrorCode;
   /** The stable name of what went wrong: one of {@link reasons}, or empty where none was given. */
-  readonly reason: string;
+  readonly reason: Reason;
   /** The fields at fault, where the request was refused for them. */
   readonly violations: readonly FieldViolation[];
   /** When the server thinks that trying again can help, in milliseconds. */
@@ -187,6 +204,11 @@ export class KeyworkError extends Error {
     return new KeyworkError({ ...this.#parts, nothingHappened: false }, { cause: this.cause });
   }
 
+  /** The same error, for a call of which nothing was sent. @internal */
+  get unsent(): KeyworkError {
+    return new KeyworkError({ ...this.#parts, nothingHappened: true }, { cause: this.cause });
+  }
+
   /** Plain data that crosses threads. @internal */
   get parts(): ErrorParts {
     return this.#parts;
@@ -201,15 +223,24 @@ function describe({ message, code, reason, violations }: ErrorParts): string {
 
 /** An error that this side found before anything was sent. */
 export function localError(code: ErrorCode, message: string): KeyworkError {
+  const parts = { code, message, reason: "", violations: [], retryAfterMs: undefined };
+  return new KeyworkError({ ...parts, nothingHappened: true, broken: false });
+}
+
+/**
+ * A field of a call that this side found at fault before anything was sent, told as a server does. `name` is what the
+ * program calls it, such as `backoff.initialMs`; the violation has the contract's name for it.
+ */
+export function invalidField(name: string, description: string): KeyworkError {
   return new KeyworkError({
-    code,
-    message,
-    reason: "",
-    violations: [],
-    retryAfterMs: undefined,
-    nothingHappened: true,
-    broken: false,
+    ...localError("INVALID_ARGUMENT", `${name}: ${description}`).parts,
+    reason: reasons.INVALID_FIELD,
+    violations: [{ field: contractName(name), description }],
   });
+}
+
+function contractName(name: string): string {
+  return name.replace(/Ms$/, "").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 /** A call that got no answer in time, or whose stream ended before it. */
@@ -219,7 +250,12 @@ export function unanswered(message: string, code: ErrorCode = "DEADLINE_EXCEEDED
 
 /** The error of one item of a batch. */
 export function itemError(item: ItemError): KeyworkError {
-  const violations = item.field ? [{ field: item.field, description: item.message }] : [];
+  const { field } = item;
+  // The message says it as that of a status does: with the field before it.
+  const description = item.message.startsWith(`${field}: `)
+    ? item.message.slice(field.length + 2)
+    : item.message;
+  const violations = field ? [{ field, description }] : [];
   return new KeyworkError({
     code: codeName(item.code),
     message: item.message,
@@ -231,10 +267,21 @@ export function itemError(item: ItemError): KeyworkError {
   });
 }
 
+/** What was to be sent could not be written as the contract has it: nothing was sent, and no other try helps. */
+function unwritable(status: ConnectError): KeyworkError | undefined {
+  const said = /^serialize binary: (.*)$/s.exec(status.rawMessage)?.[1];
+  if (said === undefined) return undefined;
+  const [, field = "request", why = said] =
+    /^cannot encode field [\w.]+\.(\w+) to binary: (.*)$/s.exec(said) ?? [];
+  return invalidField(field, `cannot be sent: ${why}`);
+}
+
 /** Reads whatever a call threw. What is told about a connection names the server, if that is given. */
 export function errorFrom(thrown: unknown, server?: string): KeyworkError {
   if (thrown instanceof KeyworkError) return thrown;
   const status = ConnectError.from(thrown, Code.Internal);
+  const wrong = unwritable(status);
+  if (wrong !== undefined) return wrong;
   const details = readDetails(status.details.filter((detail): detail is PackedDetail => "type" in detail));
   const broken = isBroken(status);
   const code = broken && status.code !== Code.DeadlineExceeded ? "UNAVAILABLE" : codeName(status.code);
@@ -256,7 +303,9 @@ export function codeNumber(code: ErrorCode): Code {
 function lostMessage(status: ConnectError, server: string): string {
   if (status.code === Code.DeadlineExceeded) return `${server} did not answer in time`;
   const what = neverConnected(status) ? "cannot be reached" : "broke the connection";
-  return `${server} ${what}: ${status.rawMessage || String(status.cause ?? "no reason given")}`;
+  const said = status.rawMessage.trim() || String(status.cause ?? "no reason given");
+  const [, why = said] = PLAINER.find(([words]) => words.test(said)) ?? [];
+  return `${server} ${what}: ${why}`;
 }
 
 function codeName(code: number): ErrorCode {

@@ -17,13 +17,14 @@ export type {
   Settled,
   Settlement,
 } from "./client/leases.js";
-export type { ClientOptions, SubmitInterceptor, TlsOptions } from "./client/options.js";
+export type { ClientOptions, SubmitInterceptor } from "./client/options.js";
 export type { PageOptions } from "./client/pages.js";
 export type { DeleteQueueOptions, Queue, QueueConfig, QueueStats } from "./client/queues.js";
 export type { Schedule, ScheduleInput } from "./client/schedules.js";
 export type { SubmitStreamAnswer } from "./client/stream.js";
 export type { BackoffRange, OnConflict, Submit } from "./client/submit.js";
-export { type ErrorCode, type FieldViolation, KeyworkError, reasons } from "./errors.js";
+export type { TlsOptions } from "./client/tls.js";
+export { type ErrorCode, type FieldViolation, KeyworkError, type Reason, reasons } from "./errors.js";
 export type {
   DeadJob,
   DeadReason,
@@ -40,7 +41,16 @@ export { CancelledError, Context } from "./worker/context.js";
 export { WorkerError, type WorkerErrorKind } from "./worker/errors.js";
 export type { WorkerEvent } from "./worker/events.js";
 export type { Handler, Interceptor } from "./worker/handler.js";
+export type { Logger } from "./worker/logger.js";
 export type { Subscription, WorkerOptions } from "./worker/options.js";
-export { Fail, type HandlerResult, type Outcome, Release, Rerun, Retry } from "./worker/outcome.js";
+export {
+  Fail,
+  type HandlerResult,
+  type HandlerRun,
+  type Outcome,
+  Release,
+  Rerun,
+  Retry,
+} from "./worker/outcome.js";
 export type { CancelReason, Counts } from "./worker/shared.js";
 export { Worker } from "./worker/worker.js";

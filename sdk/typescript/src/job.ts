@@ -82,6 +82,12 @@ export class Job {
   json<T = unknown>(): T {
     return JSON.parse(this.text()) as T;
   }
+
+  /** What `JSON.stringify` makes of it: as in the JSON of Protobuf, large numbers are strings and bytes are Base64. */
+  toJSON(): object {
+    const payload = Buffer.from(this.payload).toString("base64");
+    return { ...this, payload, fencingNumber: String(this.fencingNumber) };
+  }
 }
 
 /** Reads a job. Payload bytes are copied, so that a small job does not keep a large message alive. */
@@ -141,25 +147,30 @@ function jobState(wire: WireJobState): JobState {
 }
 
 /** A job that ended as a dead letter. */
-export interface DeadJob {
-  /** Names the dead letter within its queue. */
-  readonly deadId: bigint;
-  /** The job, with payload and attributes. */
-  readonly job: Job;
-  /** Why it died. */
-  readonly reason: DeadReason;
-  /** When it died. */
-  readonly diedAt: Date | undefined;
+export class DeadJob {
+  /** @internal */
+  constructor(
+    /** Names the dead letter within its queue. */
+    readonly deadId: bigint,
+    /** The job, with payload and attributes. */
+    readonly job: Job,
+    /** Why it died. */
+    readonly reason: DeadReason,
+    /** When it died. */
+    readonly diedAt: Date | undefined,
+  ) {}
+
+  /** What `JSON.stringify` makes of it: as {@link Job.toJSON}. */
+  toJSON(): object {
+    const { deadId, job, reason, diedAt } = this;
+    return { deadId: String(deadId), job, reason, diedAt };
+  }
 }
 
 export function deadJobOf(wire: WireDeadJob): DeadJob {
-  const reason = WireDeadReason[wire.reason] as keyof typeof WireDeadReason | undefined;
-  return {
-    deadId: wire.deadId,
-    job: jobOf(wire.job),
-    reason: reason === undefined || reason === "UNSPECIFIED" ? "UNKNOWN" : reason,
-    diedAt: dateOf(wire.diedAt),
-  };
+  const name = WireDeadReason[wire.reason] as keyof typeof WireDeadReason | undefined;
+  const reason = name === undefined || name === "UNSPECIFIED" ? "UNKNOWN" : name;
+  return new DeadJob(wire.deadId, jobOf(wire.job), reason, dateOf(wire.diedAt));
 }
 
 /**

@@ -4,10 +4,12 @@
  * Needs `@opentelemetry/api`, which a program that traces has anyway; nothing else of this package imports it.
  */
 import {
+  type Attributes,
   context as contexts,
   defaultTextMapGetter,
   defaultTextMapSetter,
   propagation,
+  type Span,
   SpanKind,
   SpanStatusCode,
   type TextMapPropagator,
@@ -17,6 +19,7 @@ import {
 import type { Job } from "./job.js";
 import type { Tracing } from "./tracing.js";
 import { VERSION } from "./version.js";
+import type { HandlerRun } from "./worker/outcome.js";
 
 /** How {@link openTelemetry} traces. */
 export interface OpenTelemetryOptions {
@@ -39,28 +42,38 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Tracing {
       propagator.inject(contexts.active(), attributes, defaultTextMapSetter);
       return attributes;
     },
-    run<T>(job: Job, handler: () => Promise<T>): Promise<T> {
+    run(job, handler) {
       const parent = propagator.extract(contexts.active(), job.attributes, defaultTextMapGetter);
-      const attributes = {
-        "messaging.system": "keywork",
-        "messaging.operation.type": "process",
-        "messaging.destination.name": job.queue,
-        "messaging.message.id": job.id,
-        "keywork.key": job.key,
-        "keywork.attempt": job.attempt,
-      };
-      const options = { kind: SpanKind.CONSUMER, attributes };
+      const options = { kind: SpanKind.CONSUMER, attributes: attributesOf(job) };
       return tracer().startActiveSpan(`process ${job.queue}`, options, parent, async (span) => {
         try {
-          return await handler();
-        } catch (error) {
-          span.setStatus({ code: SpanStatusCode.ERROR, message: String(error) });
-          if (error instanceof Error) span.recordException(error);
-          throw error;
+          tell(span, await handler());
         } finally {
           span.end();
         }
       });
     },
   };
+}
+
+function attributesOf(job: Job): Attributes {
+  return {
+    "messaging.system": "keywork",
+    "messaging.operation.type": "process",
+    "messaging.destination.name": job.queue,
+    "messaging.message.id": job.id,
+    "keywork.key": job.key,
+    "keywork.attempt": job.attempt,
+    "keywork.fencing_number": Number(job.fencingNumber),
+  };
+}
+
+function tell(span: Span, run: HandlerRun): void {
+  const { outcome } = run;
+  span.setAttribute("keywork.outcome", outcome.as);
+  if (outcome.as === "retry") span.setStatus({ code: SpanStatusCode.ERROR, message: outcome.error });
+  if (outcome.as === "fail") span.setStatus({ code: SpanStatusCode.ERROR, message: outcome.reason });
+  if (outcome.as === "retry" && !outcome.chosen) {
+    span.recordException(run.error instanceof Error ? run.error : outcome.error);
+  }
 }

@@ -1,4 +1,5 @@
 /** Times and durations, to and from the wire. Here a duration is a number of milliseconds. */
+import { types } from "node:util";
 import { create } from "@bufbuild/protobuf";
 import {
   type Duration,
@@ -7,7 +8,11 @@ import {
   timestampDate,
   timestampFromDate,
 } from "@bufbuild/protobuf/wkt";
-import { localError } from "./errors.js";
+import { invalidField } from "./errors.js";
+import { shown } from "./fields.js";
+
+/** The longest duration that the wire has. */
+const LONGEST_MS = 315_576_000_000_000;
 
 /** A duration of the wire; a negative one, which no server sends, counts as zero. */
 export function msOf(duration: Duration | undefined): number {
@@ -22,8 +27,8 @@ export function positiveMs(duration: Duration | undefined): number | undefined {
 
 /** A duration for the wire. `name` is told where it is none. */
 export function durationOf(ms: number, name: string): Duration {
-  if (!Number.isFinite(ms) || ms < 0) {
-    throw localError("INVALID_ARGUMENT", `${name} must be a number of milliseconds, not ${ms}`);
+  if (typeof ms !== "number" || !(ms >= 0 && ms <= LONGEST_MS)) {
+    throw invalidField(name, `must be a number of milliseconds from 0 on, not ${shown(ms)}`);
   }
   const seconds = Math.floor(ms / 1_000);
   const nanos = Math.round((ms - seconds * 1_000) * 1_000_000);
@@ -32,19 +37,12 @@ export function durationOf(ms: number, name: string): Duration {
 
 /** A time for the wire. */
 export function timestampOf(date: Date, name: string): Timestamp {
-  if (Number.isNaN(date.getTime())) throw localError("INVALID_ARGUMENT", `${name} is no valid Date`);
+  if (!types.isDate(date)) throw invalidField(name, `must be a Date, not ${shown(date)}`);
+  if (Number.isNaN(date.getTime())) throw invalidField(name, "must be a valid Date");
   return timestampFromDate(date);
 }
 
 /** A time of the wire, where there is one. */
 export function dateOf(timestamp: Timestamp | undefined): Date | undefined {
   return timestamp && timestampDate(timestamp);
-}
-
-/** A number for an unsigned 32-bit field. */
-export function uint32(value: number, name: string): number {
-  if (!Number.isInteger(value) || value < 0 || value > 0xffff_ffff) {
-    throw localError("INVALID_ARGUMENT", `${name} must be a whole number from 0 to 4294967295, not ${value}`);
-  }
-  return value;
 }

@@ -1,7 +1,17 @@
 /** How a handler ends is what its job becomes, once. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Fail, type HandlerResult, type Job, KeyworkError, Release, Rerun, Retry } from "../src/index.js";
+import {
+  CancelledError,
+  Fail,
+  type Handler,
+  type HandlerResult,
+  type Job,
+  KeyworkError,
+  Release,
+  Rerun,
+  Retry,
+} from "../src/index.js";
 import { job, runOnce } from "../src/testing/index.js";
 import { accepted, Log, Scene } from "./support.js";
 
@@ -116,7 +126,8 @@ test("a settlement that is refused becomes a retry", async () => {
     seen.settled("complete").includes("a"),
   );
   assert.deepEqual(seen.settled("retry"), ["a"]);
-  await scene.untilEvent("settlement_rejected");
+  const { error } = await scene.untilEvent("settlement_rejected");
+  assert.match(error, /NOT_SERVED_YET/);
   await running.drain();
 });
 
@@ -154,24 +165,67 @@ test("runOnce tells how a handler ends", async () => {
   assert.deepEqual(await end("retry"), { as: "retry", delayMs: 20, error: "later", chosen: true });
 });
 
-test("runOnce can cancel the handler", async () => {
-  const cancel = new AbortController();
-  const outcome = runOnce(
-    async ({ signal }) => {
-      const aborted = new Promise((_, reject) =>
-        signal.addEventListener("abort", () => reject(signal.reason)),
-      );
-      cancel.abort();
-      await aborted;
+/** Ends when it is told to, with what it was told. */
+const untilCancelled: Handler = ({ signal }) =>
+  new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
+
+test("runOnce cancels the handler when the test wants it to, and tells what a worker would do", async () => {
+  const cancelled = async (reason: unknown) => {
+    const stop = new AbortController();
+    const outcome = runOnce(untilCancelled, job("q", "k"), { cancel: stop.signal });
+    stop.abort(reason);
+    return outcome;
+  };
+  assert.deepEqual(await cancelled("WORKER_SHUTDOWN"), { as: "release" });
+  assert.deepEqual(await cancelled("LEASE_LOST"), { as: "dropped", reason: "LEASE_LOST" });
+  assert.deepEqual(await cancelled("JOB_CANCELLED"), { as: "dropped", reason: "JOB_CANCELLED" });
+  assert.deepEqual(await cancelled(new CancelledError("WORKER_SHUTDOWN")), { as: "release" });
+  assert.deepEqual(await cancelled(undefined), { as: "dropped", reason: "LEASE_LOST" }, "the default");
+  const other = { cancel: AbortSignal.timeout(1), reason: "JOB_CANCELLED" } as const;
+  const timedOut = await runOnce(untilCancelled, job("q", "k"), other);
+  assert.deepEqual(timedOut, { as: "dropped", reason: "JOB_CANCELLED" });
+});
+
+test("what a handler chose after a shutdown counts in runOnce, as it does in a worker", async () => {
+  const stop = new AbortController();
+  const handler: Handler = () => {
+    stop.abort("WORKER_SHUTDOWN");
+    return new Retry({ because: "half done" });
+  };
+  const outcome = await runOnce(handler, job("q", "k"), { cancel: stop.signal });
+  assert.deepEqual(outcome, { as: "retry", error: "half done", chosen: true });
+});
+
+test("whatever a handler throws is told, and frees its slot", async () => {
+  await using scene = await Scene.with();
+  const unreadable = new Error();
+  Object.defineProperty(unreadable, "message", {
+    get: () => {
+      throw new Error("no message");
     },
-    job("q", "k"),
-    { cancel: cancel.signal, reason: "JOB_CANCELLED" },
-  );
-  assert.deepEqual(await outcome, {
-    as: "retry",
-    error: "the handler is to stop: JOB_CANCELLED",
-    chosen: false,
   });
+  const refused = new AggregateError([new Error("connect ECONNREFUSED ::1"), new Error("and 127.0.0.1")]);
+  const thrown: [unknown, RegExp][] = [
+    ["a text", /^a text$/],
+    [{ code: 5 }, /^\{ code: 5 \}$/],
+    [Object.create(null), /null prototype/],
+    [Symbol("s"), /Symbol\(s\)/],
+    [refused, /^connect ECONNREFUSED ::1; and 127\.0\.0\.1$/],
+    [unreadable, /cannot be shown/],
+  ];
+  await scene.submit(...thrown.map((_, place) => String(place)));
+  const running = scene.start({
+    concurrency: 1,
+    handler: (_context, { key, attempt }) => {
+      if (attempt === 1) throw thrown[Number(key)]?.[0];
+    },
+  });
+  const seen = await scene.server.until("all", (seen) => seen.settled("complete").length === thrown.length);
+  for (const [key, [, text]] of thrown.entries()) {
+    const retried = seen.settlements.find((one) => one.key === String(key) && one.as === "retry");
+    assert.match(retried?.error ?? "", text);
+  }
+  await running.drain();
 });
 
 test("an error tells its causes, and is cut to what servers keep", async () => {

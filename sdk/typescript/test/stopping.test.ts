@@ -138,7 +138,23 @@ test("settlements are flushed although the stream breaks during the drain", asyn
   assert.deepEqual(scene.server.seen.settled("complete"), ["a"]);
 });
 
-// The only test that sends signals: every worker that listens in this process gets them.
+// Only here signals are sent, one test at a time: every worker that listens in this process gets them.
+test("the first signal after a drain by hand leaves running handlers their grace", async () => {
+  await using scene = await Scene.with();
+  await scene.submit("a");
+  const worker = scene.worker();
+  const run = within("the end", worker.run());
+  await scene.untilStarted(1);
+  worker.drain();
+  await scene.server.until("the drain", (seen) => seen.drains === 1);
+  const heard = new Promise((resolve) => process.once("SIGTERM", resolve));
+  process.kill(process.pid, "SIGTERM");
+  await heard;
+  scene.openGate();
+  await run;
+  assert.deepEqual(scene.server.seen.settled("complete"), ["a"]);
+});
+
 test("the first signal drains and the second releases everything", async () => {
   await using scene = await Scene.with();
   await scene.submit("a");

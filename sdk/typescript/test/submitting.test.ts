@@ -2,7 +2,18 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { Client, KeyworkError, reasons, type Submit, type SubmitInterceptor, Worker } from "../src/index.js";
+import { inspect } from "node:util";
+import {
+  Client,
+  type ClientOptions,
+  type Handler,
+  KeyworkError,
+  reasons,
+  type Submit,
+  type SubmitInterceptor,
+  Worker,
+  type WorkerOptions,
+} from "../src/index.js";
 import { FakeServer } from "../src/testing/index.js";
 import { accepted, Gate, Scene, within } from "./support.js";
 
@@ -92,23 +103,139 @@ test("a refusal names the field and is not retried", async () => {
 
 test("what this side can see is wrong is refused before anything is sent", async () => {
   await using scene = await Scene.with();
-  const wrong: Partial<Submit>[] = [
-    { maxAttempts: -1 },
-    { delayMs: Number.NaN },
-    { delayMs: 1, startAt: new Date() },
-    { expiresAt: new Date("no date") },
-    { payload: { an: "object" } as unknown as string },
+  const wrong: [unknown, string][] = [
+    [{ maxAttempts: -1 }, "max_attempts"],
+    [{ delayMs: Number.NaN }, "delay"],
+    [{ delayMs: 1, startAt: new Date() }, "start_at"],
+    [{ startAt: "tomorrow" }, "start_at"],
+    [{ expiresAt: new Date("no date") }, "expires_at"],
+    [{ backoff: { initialMs: -1, maxMs: 1 } }, "backoff.initial"],
+    [{ payload: { an: "object" } }, "payload"],
+    [{ key: 7 }, "key"],
+    [{ key: "\ud800" }, "key"],
+    [{ queue: undefined }, "queue"],
+    [{ attributes: { color: undefined } }, "attributes"],
+    [{ onConflict: "IGNORE" }, "on_conflict"],
   ];
-  for (const part of wrong) {
-    const error = await failure(scene.client.submit({ queue: "q", key: "a", ...part }));
-    assert.equal(error.code, "INVALID_ARGUMENT");
-    assert(error.hasNoSideEffects() && !error.isRetryable());
+  for (const [part, field] of wrong) {
+    const submit = { queue: "q", key: "a", ...(part as Partial<Submit>) };
+    const error = await failure(scene.client.submit(submit));
+    const [answer] = await scene.client.submitMany([submit]);
+    for (const refusal of [error, answer?.error]) {
+      assert.deepEqual([refusal?.code, refusal?.reason], ["INVALID_ARGUMENT", reasons.INVALID_FIELD]);
+      assert.deepEqual(
+        refusal?.violations.map((violation) => violation.field),
+        [field],
+      );
+      const [violation] = refusal?.violations ?? [];
+      assert.equal(refusal?.message.split(violation?.description ?? "").length, 2, "told once");
+      assert(refusal?.hasNoSideEffects() && !refusal.isRetryable());
+    }
   }
   assert.equal(scene.server.seen.submits.length, 0);
-  assert.throws(() => new Client("localhost"), { code: "INVALID_ARGUMENT" });
-  assert.throws(() => new Client({ headers: { "bad name": "x" } }), { code: "INVALID_ARGUMENT" });
-  const worker = { client: scene.client, queues: ["q"], handler: () => undefined };
-  assert.throws(() => new Worker({ ...worker, concurrency: Number("many") }), { code: "INVALID_ARGUMENT" });
+});
+
+test("what cannot be written as the contract has it is no broken connection", async () => {
+  await using scene = await Scene.with();
+  const error = await failure(scene.client.heartbeat(["a token"] as unknown as Uint8Array[]));
+  assert.deepEqual([error.code, error.isRetryable()], ["INVALID_ARGUMENT", false]);
+  assert.deepEqual([error.reason, error.violations[0]?.field], [reasons.INVALID_FIELD, "lease_tokens"]);
+  assert(error.hasNoSideEffects());
+});
+
+test("a client's options are refused where it is made, by their names", () => {
+  const wrong: [ClientOptions, ErrorConstructor, RegExp][] = [
+    [{ endpoints: [] }, RangeError, /endpoints .* at least one/],
+    [{ endpoints: ["localhost:50051"] }, TypeError, /endpoints .*localhost:50051.*does not begin with/],
+    [{ endpoints: ["http://a:1/path"] }, TypeError, /endpoints .*more than a host/],
+    [{ endpoints: "http://a" as unknown as string[] }, TypeError, /endpoints must be an array.*http:\/\/a/],
+    [{ headers: { "bad name": "x" } }, TypeError, /headers .*bad name/],
+    [{ submitDeadlineMs: 0 }, RangeError, /submitDeadlineMs .*more than 0.*not 0/],
+    [{ submitDeadlineMs: "5" as unknown as number }, RangeError, /submitDeadlineMs .*not 5/],
+    [{ callTimeoutMs: -1 }, RangeError, /callTimeoutMs .*not -1/],
+    [{ callTimeoutMs: Number.POSITIVE_INFINITY }, RangeError, /callTimeoutMs .*2147483647.*not Infinity/],
+    [{ interceptors: [{}] as unknown as SubmitInterceptor[] }, TypeError, /interceptors\[0\] .*an object/],
+    [{ tls: {} }, TypeError, /tls .*https/],
+    [{ endpoints: ["https://a"], tls: { ca: "ca.pem" } }, TypeError, /tls\.ca .*PEM/],
+    [{ endpoints: ["https://a"], tls: { cert: "-----BEGIN " } }, TypeError, /tls\.cert and tls\.key/],
+    [
+      { endpoints: ["https://a"], tls: { ca: "-----BEGIN CERTIFICATE-----\n?" } },
+      TypeError,
+      /tls .*readable/,
+    ],
+  ];
+  for (const [options, kind, message] of wrong) {
+    assert.throws(
+      () => new Client(options),
+      (error: unknown) => error instanceof kind && message.test(error.message),
+      `${message}`,
+    );
+  }
+});
+
+test("a password is not repeated", () => {
+  assert.throws(
+    () => new Client("http://me:hunter2@localhost"),
+    (error: unknown) => error instanceof TypeError && !error.message.includes("hunter2"),
+  );
+  assert.throws(
+    () => new Client({ headers: { authorization: "hunter2\nhunter2" } }),
+    (error: unknown) => error instanceof TypeError && !inspect(error).includes("hunter2"),
+  );
+});
+
+test("a worker's options are refused where it is made, by their names", async () => {
+  await using client = new Client("http://127.0.0.1:1");
+  const good = { client, queues: ["q"], handler: () => undefined };
+  const wrong: [Partial<WorkerOptions>, ErrorConstructor, RegExp][] = [
+    [{ concurrency: 0 }, RangeError, /concurrency .*1 to 100000, not 0/],
+    [{ concurrency: 100_001 }, RangeError, /concurrency .*not 100001/],
+    [{ concurrency: 1.5 }, RangeError, /concurrency .*not 1.5/],
+    [{ concurrency: Number("many") }, RangeError, /concurrency .*not NaN/],
+    [{ queues: [] }, RangeError, /queues .*at least one/],
+    [{ queues: ["a", { queue: "a", weight: 2 }] }, RangeError, /queues .*not a twice/],
+    [{ queues: ["a", { queue: "b", weight: 101 }] }, RangeError, /queues\[1\]\.weight .*1 to 100, not 101/],
+    [{ queues: "q" as unknown as string[] }, TypeError, /queues must be an array/],
+    [{ queues: [7] as unknown as string[] }, TypeError, /queues\[0\] .*not 7/],
+    [{ shutdownGraceMs: -1 }, RangeError, /shutdownGraceMs .*not -1/],
+    [{ cancelGraceMs: Number.NaN }, RangeError, /cancelGraceMs .*not NaN/],
+    [{ workerId: "" }, RangeError, /workerId .*1 to 256 bytes, not 0/],
+    [{ handler: undefined as unknown as Handler }, TypeError, /handler must be a function, not undefined/],
+    [{ client: {} as Client }, TypeError, /client must be a Client, not an object/],
+  ];
+  for (const [part, kind, message] of wrong) {
+    assert.throws(
+      () => new Worker({ ...good, ...part }),
+      (error: unknown) => error instanceof kind && message.test(error.message),
+      `${message}`,
+    );
+  }
+});
+
+test("an error of one of many is told once, and its violation has the text alone", async () => {
+  await using scene = await Scene.with();
+  const one = await failure(scene.client.submit({ queue: "q", key: "" }));
+  const [stream] = await scene.client.submitMany([{ queue: "q", key: "" }]);
+  const [batch] = await scene.client.submitBatch([{ queue: "q", key: "" }]);
+  for (const { error } of [stream ?? {}, batch ?? {}]) {
+    assert.equal(error?.message, one.message);
+    assert.deepEqual(error?.violations, one.violations);
+  }
+});
+
+test("a fake server refuses what servers refuse", async () => {
+  await using scene = await Scene.with();
+  const wrong: [Partial<Submit>, string][] = [
+    [{ queue: "My Queue" }, "queue"],
+    [{ requestId: "mine" }, "request_id"],
+    [{ maxAttempts: 1_001 }, "max_attempts"],
+    [{ payload: new Uint8Array(524_289) }, "payload"],
+  ];
+  for (const [part, field] of wrong) {
+    const error = await failure(scene.client.submit({ queue: "q", key: "a", ...part }));
+    assert.deepEqual([error.reason, error.violations[0]?.field], [reasons.INVALID_FIELD, field]);
+  }
+  await assert.rejects(scene.start({ queues: ["My Queue"] }).end(), { kind: "REFUSED" });
 });
 
 test("onConflict FAIL makes a busy key an error", async () => {
@@ -327,12 +454,18 @@ test("dead letters can be seen, redriven and deleted", async () => {
   const dead = await collect(client.listDeadJobs("q"));
   assert.deepEqual(dead.map(({ job }) => job.text()).sort(), ["a", "b", "c"]);
   assert.deepEqual([dead[0]?.reason, dead[0]?.job.lastError], ["ATTEMPTS_EXHAUSTED", "broke"]);
+  const { deadId, job } = JSON.parse(JSON.stringify(dead[0])) as { deadId: string; job: { payload: string } };
+  assert.equal(BigInt(deadId), dead[0]?.deadId);
+  assert.equal(Buffer.from(job.payload, "base64").toString(), dead[0]?.job.text());
   const [first, second] = dead.map(({ deadId }) => deadId);
   assert(first !== undefined && second !== undefined);
   const [redriven] = await client.redriveDeadJobs("q", [first]);
   assert.deepEqual([redriven?.deadId, redriven?.result?.outcome], [first, "CREATED"]);
-  assert.deepEqual(await client.redriveDeadJobs("q", []), [], "no ids are none, not all");
   assert.equal(await client.deleteDeadJobs("q", [second]), 1);
+  assert.deepEqual(await client.redriveDeadJobs("q", []), [], "no ids are none, not all");
+  assert.deepEqual(await client.redriveDeadJobs("q", { oldest: 0 }), []);
+  assert.equal(await client.deleteDeadJobs("q", []), 0);
+  assert.equal((await collect(client.listDeadJobs("q"))).length, 1);
   assert.equal(await client.deleteAllDeadJobs("q"), 1);
   assert.equal((await client.redriveDeadJobs("q", { oldest: 5 })).length, 0);
 });

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 import { Bell } from "../src/client/bell.js";
-import type { CancelReason, Client, SubmitAnswer, WorkerEvent } from "../src/index.js";
+import type { CancelReason, Client, Logger, SubmitAnswer, WorkerEvent } from "../src/index.js";
 import { CancelledError, Worker, type WorkerOptions } from "../src/index.js";
 import { FakeServer, type FakeServerOptions } from "../src/testing/index.js";
 
@@ -53,6 +53,18 @@ export class Log<T> {
   }
 }
 
+/** One line that a worker logged. */
+export interface Line {
+  readonly level: keyof Logger;
+  readonly text: string;
+  readonly error?: unknown;
+}
+
+export function loggerTo(lines: Log<Line>): Logger {
+  const at = (level: keyof Logger) => (text: string, error?: unknown) => lines.add({ level, text, error });
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}
+
 /** What a handler of {@link Scene.start} went through. */
 export type Step =
   | { readonly started: string }
@@ -66,6 +78,8 @@ export class Scene implements AsyncDisposable {
   readonly client: Client;
   readonly steps = new Log<Step>();
   readonly events = new Log<WorkerEvent>();
+  /** What the workers logged. */
+  readonly lines = new Log<Line>();
   readonly #gate = new AbortController();
   readonly #running: Running[] = [];
 
@@ -96,6 +110,7 @@ export class Scene implements AsyncDisposable {
       concurrency: 4,
       handler: (context, job) => this.#handle(context.signal, job.key),
       onEvent: (event) => this.events.add(event),
+      logger: loggerTo(this.lines),
       ...options,
     });
   }

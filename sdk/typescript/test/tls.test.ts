@@ -2,12 +2,14 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { createSecureServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { Client, Worker } from "../src/index.js";
+import { Client, type KeyworkError, Worker } from "../src/index.js";
 import { Fake } from "../src/testing/fake.js";
+import { FakeServer } from "../src/testing/index.js";
 import { routes } from "../src/testing/services.js";
 import { Log, within } from "./support.js";
 
@@ -47,8 +49,30 @@ test("a client and its worker trust the authority that they are told of, and sen
 test("a server that nobody vouches for is not talked to", async () => {
   using server = await secureServer();
   await using client = new Client({ endpoints: [server.endpoint], submitDeadlineMs: 200 });
-  await assert.rejects(client.submit({ queue: "q", key: "a" }), /self-signed certificate/);
+  await assert.rejects(client.submit({ queue: "q", key: "a" }), (error: KeyworkError) => {
+    assert.match(error.message, /cannot be reached: self-signed certificate/);
+    return error.hasNoSideEffects();
+  });
   assert.deepEqual(server.seen, []);
+});
+
+test("an https:// endpoint without TLS says what is wrong", async () => {
+  await using server = await FakeServer.start();
+  const endpoints = [server.endpoint.replace("http", "https")];
+  await using client = new Client({ endpoints, submitDeadlineMs: 200 });
+  await assert.rejects(client.submit({ queue: "q", key: "a" }), (error: KeyworkError) => {
+    assert.match(error.message, /does not speak TLS; is http:\/\/ meant/);
+    return error.hasNoSideEffects();
+  });
+});
+
+test("something that is no Keywork server is told as that", async () => {
+  const web = createServer((_request, response) => response.end("welcome"));
+  await once(web.listen(0, "127.0.0.1"), "listening");
+  const endpoint = `http://127.0.0.1:${(web.address() as AddressInfo).port}`;
+  await using client = new Client({ endpoints: [endpoint], submitDeadlineMs: 200 });
+  await assert.rejects(client.submit({ queue: "q", key: "a" }), /no Keywork server/);
+  web.close();
 });
 
 test("the name in the certificate can be another than the endpoint's", async () => {

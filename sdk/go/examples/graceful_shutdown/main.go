@@ -27,7 +27,6 @@ func main() {
 		Concurrency: 8,
 		// Less than what the orchestrator waits before it kills.
 		ShutdownGrace: 25 * time.Second,
-		OnEvent:       func(event keywork.Event) { log.Printf("%T%+v", event, event) },
 	})
 	if err := worker.Run(context.Background()); err != nil {
 		log.Fatal(err)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from keywork import _wire, errors, job, leases, queues, reasons, schedules, submit
+from keywork import _fields, _wire, errors, job, leases, queues, reasons, schedules, submit
 from keywork.queues import Page
 from keywork.v1 import queue_admin_pb2 as admin
 from keywork.v1 import schedules_pb2 as sched
@@ -74,7 +74,7 @@ def get_job(queue: str, key: str) -> Call[job.Job | None]:
         if error.reason != reasons.JOB_NOT_FOUND:
             raise error
 
-    request = pb.GetJobRequest(queue=queue, key=key)
+    request = _fields.message(pb.GetJobRequest, queue=queue, key=key)
     return Call(
         WORK_QUEUE + "GetJob",
         request,
@@ -85,7 +85,9 @@ def get_job(queue: str, key: str) -> Call[job.Job | None]:
 
 
 def list_jobs(queue: str, key_prefix: str, page_size: int, page_token: str) -> Call[Page[job.Job]]:
-    request = pb.ListJobsRequest(queue=queue, key_prefix=key_prefix, page_size=page_size, page_token=page_token)
+    request = _fields.message(
+        pb.ListJobsRequest, queue=queue, key_prefix=key_prefix, page_size=page_size, page_token=page_token
+    )
     return Call(
         WORK_QUEUE + "ListJobs",
         request,
@@ -95,12 +97,12 @@ def list_jobs(queue: str, key_prefix: str, page_size: int, page_token: str) -> C
 
 
 def cancel_job(queue: str, key: str, job_id: str) -> Call[job.Job]:
-    request = pb.CancelJobRequest(queue=queue, key=key, job_id=job_id)
+    request = _fields.message(pb.CancelJobRequest, queue=queue, key=key, job_id=job_id)
     return Call(WORK_QUEUE + "CancelJob", request, pb.CancelJobResponse, lambda answer: job.read_job(answer.job))
 
 
 def list_dead_jobs(queue: str, key: str, page_size: int, page_token: str) -> Call[Page[job.DeadJob]]:
-    request = pb.ListDeadJobsRequest(queue=queue, key=key, page_size=page_size, page_token=page_token)
+    request = _fields.message(pb.ListDeadJobsRequest, queue=queue, key=key, page_size=page_size, page_token=page_token)
     return Call(
         WORK_QUEUE + "ListDeadJobs",
         request,
@@ -120,8 +122,15 @@ class Redriven:
     result: job.Submitted | errors.CallError
 
 
-def redrive_dead_jobs(queue: str, dead_ids: Iterable[int], max_jobs: int) -> Call[list[Redriven]]:
-    request = pb.RedriveDeadJobsRequest(queue=queue, dead_ids=dead_ids, max_jobs=max_jobs)
+def redrive_dead_jobs(queue: str, dead_ids: Iterable[int]) -> Call[list[Redriven]]:
+    return _redrive(_fields.message(pb.RedriveDeadJobsRequest, queue=queue, dead_ids=dead_ids))
+
+
+def redrive_oldest_dead_jobs(queue: str, max_jobs: int) -> Call[list[Redriven]]:
+    return _redrive(_fields.message(pb.RedriveDeadJobsRequest, queue=queue, max_jobs=max_jobs))
+
+
+def _redrive(request: pb.RedriveDeadJobsRequest) -> Call[list[Redriven]]:
     return Call(
         WORK_QUEUE + "RedriveDeadJobs",
         request,
@@ -131,14 +140,14 @@ def redrive_dead_jobs(queue: str, dead_ids: Iterable[int], max_jobs: int) -> Cal
 
 
 def delete_dead_jobs(queue: str, dead_ids: Iterable[int], all_of_them: bool) -> Call[int]:
-    request = pb.DeleteDeadJobsRequest(queue=queue, dead_ids=dead_ids, all=all_of_them)
+    request = _fields.message(pb.DeleteDeadJobsRequest, queue=queue, dead_ids=dead_ids, all=all_of_them)
     return Call(WORK_QUEUE + "DeleteDeadJobs", request, pb.DeleteDeadJobsResponse, lambda answer: int(answer.deleted))
 
 
 def pull(queue: str, max_jobs: int, wait: Seconds | None, worker_id: str) -> Call[list[leases.Leased]]:
-    request = pb.PullRequest(queue=queue, max_jobs=max_jobs, worker_id=worker_id)
+    request = _fields.message(pb.PullRequest, queue=queue, max_jobs=max_jobs, worker_id=worker_id)
     if wait is not None:
-        request.wait.CopyFrom(_wire.to_duration(wait))
+        request.wait.CopyFrom(_fields.duration("wait", wait))
     return Call(
         WORK_QUEUE + "Pull",
         request,
@@ -149,7 +158,7 @@ def pull(queue: str, max_jobs: int, wait: Seconds | None, worker_id: str) -> Cal
 
 
 def heartbeat(tokens: Iterable[bytes]) -> Call[list[leases.LeaseExtension]]:
-    request = pb.HeartbeatRequest(lease_tokens=tokens)
+    request = _fields.message(pb.HeartbeatRequest, lease_tokens=tokens)
     return Call(
         WORK_QUEUE + "Heartbeat",
         request,
@@ -159,7 +168,7 @@ def heartbeat(tokens: Iterable[bytes]) -> Call[list[leases.LeaseExtension]]:
 
 
 def ack(settlements: Iterable[tuple[bytes, Outcome | None]]) -> Call[list[leases.Settled]]:
-    request = pb.AckRequest(settlements=[leases.to_settlement(*one) for one in settlements])
+    request = _fields.message(pb.AckRequest, settlements=[leases.to_settlement(*one) for one in settlements])
     return Call(
         WORK_QUEUE + "Ack",
         request,
@@ -169,7 +178,7 @@ def ack(settlements: Iterable[tuple[bytes, Outcome | None]]) -> Call[list[leases
 
 
 def create_queue(name: str, config: queues.QueueConfig) -> Call[queues.Queue]:
-    request = admin.CreateQueueRequest(name=name, config=queues.config_to_wire(config))
+    request = _fields.message(admin.CreateQueueRequest, name=name, config=queues.config_to_wire(config))
     return _queue("CreateQueue", request, admin.CreateQueueResponse)
 
 
@@ -178,15 +187,15 @@ def update_queue(name: str, config: queues.QueueConfig) -> Call[queues.Queue]:
 
 
 def get_queue(name: str) -> Call[queues.Queue]:
-    return _queue("GetQueue", admin.GetQueueRequest(name=name), admin.GetQueueResponse)
+    return _queue("GetQueue", _fields.message(admin.GetQueueRequest, name=name), admin.GetQueueResponse)
 
 
 def pause_queue(name: str) -> Call[queues.Queue]:
-    return _queue("PauseQueue", admin.PauseQueueRequest(name=name), admin.PauseQueueResponse)
+    return _queue("PauseQueue", _fields.message(admin.PauseQueueRequest, name=name), admin.PauseQueueResponse)
 
 
 def resume_queue(name: str) -> Call[queues.Queue]:
-    return _queue("ResumeQueue", admin.ResumeQueueRequest(name=name), admin.ResumeQueueResponse)
+    return _queue("ResumeQueue", _fields.message(admin.ResumeQueueRequest, name=name), admin.ResumeQueueResponse)
 
 
 def _queue(method: str, request: Any, response: type[Any]) -> Call[queues.Queue]:
@@ -194,7 +203,7 @@ def _queue(method: str, request: Any, response: type[Any]) -> Call[queues.Queue]
 
 
 def list_queues(page_size: int, page_token: str) -> Call[Page[queues.Queue]]:
-    request = admin.ListQueuesRequest(page_size=page_size, page_token=page_token)
+    request = _fields.message(admin.ListQueuesRequest, page_size=page_size, page_token=page_token)
     return Call(
         ADMIN + "ListQueues",
         request,
@@ -204,22 +213,22 @@ def list_queues(page_size: int, page_token: str) -> Call[Page[queues.Queue]]:
 
 
 def delete_queue(name: str, force: bool) -> Call[None]:
-    request = admin.DeleteQueueRequest(name=name, force=force)
+    request = _fields.message(admin.DeleteQueueRequest, name=name, force=force)
     return Call(ADMIN + "DeleteQueue", request, admin.DeleteQueueResponse, lambda _: None)
 
 
 def purge_queue(name: str) -> Call[int]:
-    request = admin.PurgeQueueRequest(name=name)
+    request = _fields.message(admin.PurgeQueueRequest, name=name)
     return Call(ADMIN + "PurgeQueue", request, admin.PurgeQueueResponse, lambda answer: int(answer.purged))
 
 
 def put_schedule(schedule: schedules.Schedule) -> Call[schedules.Schedule]:
-    request = sched.PutScheduleRequest(schedule=schedules.schedule_to_wire(schedule))
+    request = _fields.message(sched.PutScheduleRequest, schedule=schedules.schedule_to_wire(schedule))
     return _schedule("PutSchedule", request, sched.PutScheduleResponse)
 
 
 def get_schedule(name: str) -> Call[schedules.Schedule]:
-    return _schedule("GetSchedule", sched.GetScheduleRequest(name=name), sched.GetScheduleResponse)
+    return _schedule("GetSchedule", _fields.message(sched.GetScheduleRequest, name=name), sched.GetScheduleResponse)
 
 
 def _schedule(method: str, request: Any, response: type[Any]) -> Call[schedules.Schedule]:
@@ -227,7 +236,7 @@ def _schedule(method: str, request: Any, response: type[Any]) -> Call[schedules.
 
 
 def list_schedules(page_size: int, page_token: str) -> Call[Page[schedules.Schedule]]:
-    request = sched.ListSchedulesRequest(page_size=page_size, page_token=page_token)
+    request = _fields.message(sched.ListSchedulesRequest, page_size=page_size, page_token=page_token)
     return Call(
         SCHEDULES + "ListSchedules",
         request,
@@ -237,5 +246,5 @@ def list_schedules(page_size: int, page_token: str) -> Call[Page[schedules.Sched
 
 
 def delete_schedule(name: str) -> Call[None]:
-    request = sched.DeleteScheduleRequest(name=name)
+    request = _fields.message(sched.DeleteScheduleRequest, name=name)
     return Call(SCHEDULES + "DeleteSchedule", request, sched.DeleteScheduleResponse, lambda _: None)

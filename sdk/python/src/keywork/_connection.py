@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import grpc
 
-from keywork import _wire
+from keywork import _options
 
 if TYPE_CHECKING:
     from keywork._wire import Seconds
@@ -56,10 +56,13 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-def endpoints_from_environment() -> list[str]:
+def endpoints_from_environment() -> list[Endpoint]:
     """The servers that `ENDPOINTS_VARIABLE` names, or the one where ``keywork serve`` listens by itself."""
     named = [endpoint.strip() for endpoint in os.environ.get(ENDPOINTS_VARIABLE, "").split(",")]
-    return [endpoint for endpoint in named if endpoint] or [DEFAULT_ENDPOINT]
+    try:
+        return [Endpoint.parse(endpoint) for endpoint in named if endpoint] or [Endpoint.parse(DEFAULT_ENDPOINT)]
+    except ValueError as error:
+        raise ValueError(f"{ENDPOINTS_VARIABLE}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,20 @@ class Endpoint:
     @classmethod
     def parse(cls, uri: str) -> Endpoint:
         """Reads a URI such as ``http://127.0.0.1:50051``."""
-        parts = urlsplit(uri)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
-            raise ValueError(f"failed to read the endpoint {uri!r}: it must be http://HOST:PORT or https://HOST:PORT")
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        wanted = "it must be http://HOST:PORT or https://HOST:PORT"
+        if not isinstance(uri, str):
+            raise TypeError(f"failed to read the endpoint {uri!r}: {wanted}")
+        if "@" in uri:  # What may be a password is not told on.
+            raise ValueError(f"failed to read an endpoint: {wanted}, without a name or a password")
+        try:
+            parts = urlsplit(uri)
+            port = parts.port
+        except ValueError as error:
+            raise ValueError(f"failed to read the endpoint {uri!r}: {wanted}: {error}") from None
+        more = parts.path.strip("/") or parts.query or parts.fragment
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or more or " " in uri:
+            raise ValueError(f"failed to read the endpoint {uri!r}: {wanted}")
+        port = port or (443 if parts.scheme == "https" else 80)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         return cls(uri, f"{host}:{port}", parts.scheme == "https")
 
@@ -103,12 +116,15 @@ class Options:
         credentials: grpc.ChannelCredentials | None,
     ) -> Options:
         """Checks a caller's options."""
-        pairs = metadata.items() if isinstance(metadata, Mapping) else metadata
+        servers = tuple(map(Endpoint.parse, endpoints) if endpoints else endpoints_from_environment())
+        if credentials is not None and not any(server.secure for server in servers):
+            named = ", ".join(server.uri for server in servers)
+            raise ValueError(f"credentials are for https:// endpoints, and there is none: {named}")
         return cls(
-            endpoints=tuple(map(Endpoint.parse, endpoints or endpoints_from_environment())),
-            metadata=tuple((name.lower(), value) for name, value in pairs),
-            submit_deadline=_wire.seconds(submit_deadline),
-            call_timeout=_wire.seconds(call_timeout),
+            endpoints=servers,
+            metadata=_options.metadata(metadata),
+            submit_deadline=_options.positive("submit_deadline", submit_deadline),
+            call_timeout=_options.positive("call_timeout", call_timeout),
             credentials=credentials,
         )
 
@@ -129,6 +145,10 @@ class Options:
         if endpoint.secure:
             return grpc.aio.secure_channel(endpoint.target, self.channel_credentials(), options=CHANNEL_OPTIONS)
         return grpc.aio.insecure_channel(endpoint.target, options=CHANNEL_OPTIONS)
+
+
+class ClosedError(RuntimeError):
+    """The client was closed before."""
 
 
 class Channels:
@@ -155,7 +175,7 @@ class Channels:
         """What calls a method of the server in use. `shape` names gRPC's function, such as ``unary_unary``."""
         with self._lock:
             if self._closed:
-                raise RuntimeError("the client is closed")
+                raise ClosedError("the client is closed")
             number = self.place % len(self.options.endpoints)
             self._after_fork()
             found = self._methods.get((number, path))

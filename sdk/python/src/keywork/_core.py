@@ -68,8 +68,8 @@ class Core:
         """One submit of many: a bad one, which cannot even be written, spoils no other."""
         try:
             return self._offer(submit)
-        except ValueError as error:
-            return errors.local(errors.StatusCode.INVALID_ARGUMENT, str(error))
+        except errors.CallError as error:
+            return error
 
     def _begin(self, call: Call[T], limit: float | None = None) -> tuple[int, Any]:
         """Starts one try: the server's place, and gRPC's future."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keywork import _stream, errors
 from keywork._calls import WORK_QUEUE
+from keywork._connection import ClosedError
 from keywork._patience import Patience
 from keywork._stream import Stream
 from keywork.job import Submitted, read_result
@@ -91,15 +92,23 @@ class Pump:
         self._inbox.put(_Close())
 
     def _run(self) -> None:
-        patience = Patience(self._channels, self._deadline())
         try:
-            while not self._is_done():
-                if self._flying:
-                    self._connected(patience)
-                else:
-                    self._take(None)
+            self._work()
+        except ClosedError as error:
+            self._give_up(errors.make(errors.StatusCode.CANCELLED, str(error)))
         except Exception as error:  # noqa: BLE001 - whoever waits for answers must not wait for ever.
             self._give_up(errors.make(errors.StatusCode.INTERNAL, f"the submitting thread broke: {error!r}"))
+        while not self._is_done():
+            # What is offered from now on is answered with the same error.
+            self._take(None)
+
+    def _work(self) -> None:
+        patience = Patience(self._channels, self._deadline())
+        while not self._is_done():
+            if self._flying:
+                self._connected(patience)
+            else:
+                self._take(None)
 
     def _connected(self, patience: Patience) -> None:
         """One connection, and the wait after it broke."""
@@ -202,7 +211,7 @@ class Pump:
             answers.append((number, offer))
             return
         if self._refused is not None:
-            answers.append((number, errors.local(self._refused.code, self._refused.message)))
+            answers.append((number, _told(self._refused, nothing_happened=True)))
             return
         self._flying[number] = _Flying(offer, time.monotonic())
         self._due.append(number)
@@ -246,7 +255,10 @@ class Pump:
         flying, self._flying = self._flying, {}
         self._due.clear()
         self._later.clear()
-        answers: list[Answer] = [(number, _told(error, one.doubt)) for number, one in flying.items()]
+        answers: list[Answer] = [
+            (number, _told(error, nothing_happened=error.has_no_side_effects() and not one.doubt))
+            for number, one in flying.items()
+        ]
         if answers:
             self._answer(answers)
 
@@ -257,13 +269,13 @@ class Pump:
         return self._closed or (self._exhausted and not self._flying)
 
 
-def _told(error: errors.CallError, doubt: bool) -> errors.CallError:
+def _told(error: errors.CallError, *, nothing_happened: bool) -> errors.CallError:
     return errors.make(
         error.code,
         error.message,
         reason=error.reason,
         violations=error.violations,
         retry_after=error.retry_after,
-        nothing_happened=error.has_no_side_effects() and not doubt,
+        nothing_happened=nothing_happened,
         broken=error._broken,
     )

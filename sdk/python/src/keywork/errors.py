@@ -113,6 +113,9 @@ class CallError(KeyworkError):
         told = (f"; {v.field}: {v.description}" for v in self.violations if v.description not in self.message)
         return text + "".join(told)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.code.name}: {self}>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (type(self), self.code, self.message, self.__dict__)
 
@@ -206,9 +209,15 @@ def make(code: StatusCode, message: str, **details: Any) -> CallError:
     return _BY_CODE.get(code, CallError)(code, message, **details)
 
 
-def local(code: StatusCode, message: str) -> CallError:
-    """An error that this side found before anything was sent."""
-    return make(code, message, nothing_happened=True)
+def bad_field(field: str, description: str) -> CallError:
+    """A field that this side found wrong before anything was sent: as a server says it."""
+    return make(
+        StatusCode.INVALID_ARGUMENT,
+        f"{field}: {description}",
+        reason=reasons.INVALID_FIELD,
+        violations=[FieldViolation(field, description)],
+        nothing_happened=True,
+    )
 
 
 def unanswered(message: str) -> CallError:
@@ -234,7 +243,9 @@ def of_rpc(error: grpc.RpcError) -> CallError:
 
 def of_item(item: pb.ItemError) -> CallError:
     """The error of one item of a batch."""
-    violations = [FieldViolation(item.field, item.message)] if item.field else []
+    # The message is that of a status, "field: what is wrong"; a violation does not say the field twice.
+    description = item.message.removeprefix(f"{item.field}: ")
+    violations = [FieldViolation(item.field, description)] if item.field else []
     return make(
         _CODE_OF_NUMBER.get(item.code, StatusCode.UNKNOWN),
         item.message,

@@ -27,6 +27,9 @@ class Connecting(Event):
 class Ready(Event):
     """Its session is open: it is served."""
 
+    #: The server's URI.
+    endpoint: str
+
 
 @dataclass(frozen=True, slots=True)
 class Degraded(Event):
@@ -34,6 +37,8 @@ class Degraded(Event):
 
     #: Why, for people.
     error: str
+    #: The server's URI.
+    endpoint: str
 
 
 @dataclass(frozen=True, slots=True)

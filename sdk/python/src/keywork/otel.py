@@ -13,7 +13,7 @@ from opentelemetry import propagate, trace
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation import get_current_span
 
-from keywork.outcomes import Complete, Fail, Outcome, Release, Rerun, Retry
+from keywork.outcomes import Complete, Fail, Outcome, Retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenTelemetry"]
 
-_NO_ERRORS = (Complete, Release, Rerun)
+_OUTCOME = "keywork.outcome"
 
 
 class OpenTelemetry:
@@ -47,14 +47,16 @@ class OpenTelemetry:
         self._link = link
 
     def submitting(self, submit: Submit, attributes: MutableMapping[str, str]) -> None:
-        """Writes the current context into the attributes."""
+        """Writes the current context into the attributes, unless they carry one."""
+        if "traceparent" in attributes:
+            return
         if self._propagator is not None:
             self._propagator.inject(attributes)
         else:
             propagate.inject(attributes)
 
     def handling(self, job: Job) -> AbstractContextManager[object]:
-        """A span of the kind CONSUMER, named after the queue."""
+        """A span of the kind CONSUMER, named after the queue; it tells how the handler ended."""
         return self._span(job)
 
     @contextmanager
@@ -64,7 +66,7 @@ class OpenTelemetry:
         submitter = get_current_span(parent).get_span_context()
         linked = self._link and submitter.is_valid
         with self._tracer.start_as_current_span(
-            f"{job.queue} process",
+            f"process {job.queue}",
             context=None if linked else parent,
             kind=SpanKind.CONSUMER,
             links=[Link(submitter)] if linked else None,
@@ -73,26 +75,28 @@ class OpenTelemetry:
                 "messaging.operation.type": "process",
                 "messaging.destination.name": job.queue,
                 "messaging.message.id": job.id,
-                "keywork.job.key": job.key,
-                "keywork.job.attempt": job.attempt,
+                "keywork.key": job.key,
+                "keywork.attempt": job.attempt,
+                "keywork.fencing_number": job.fencing_number,
             },
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
             try:
                 yield span
-            except Exception as error:
+            except BaseException as error:
                 _note(span, error)
                 raise
+            else:
+                span.set_attribute(_OUTCOME, Complete.name)
 
 
-def _note(span: trace.Span, error: Exception) -> None:
-    if isinstance(error, _NO_ERRORS):
+def _note(span: trace.Span, error: BaseException) -> None:
+    if not isinstance(error, Outcome):
+        span.record_exception(error)
+        span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        span.set_attribute(_OUTCOME, Retry.name)
         return
+    span.set_attribute(_OUTCOME, error.name)
     if isinstance(error, (Retry, Fail)):
-        text = error.error if isinstance(error, Retry) else error.reason
-        span.set_status(Status(StatusCode.ERROR, text))
-        return
-    assert not isinstance(error, Outcome)
-    span.record_exception(error)
-    span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        span.set_status(Status(StatusCode.ERROR, error.error if isinstance(error, Retry) else error.reason))

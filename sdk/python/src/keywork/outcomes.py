@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from keywork import _wire
+from keywork.context import CancelReason
 from keywork.v1 import work_queue_pb2 as pb
 
 if TYPE_CHECKING:
@@ -49,15 +50,17 @@ class Retry(Outcome):
     """Try again after a delay; without one, after the job's backoff."""
 
     name = "retry"
+    delay: float | None = None
+    error: str = ""
+    #: False: the handler did not choose this, it failed with an ordinary error.
+    chosen: bool = True
 
     def __init__(self, delay: Seconds | None = None, error: object = "") -> None:
         super().__init__(delay, error)
         #: The wait in seconds; None: the job's backoff.
-        self.delay = None if delay is None else _wire.seconds(delay)
+        self.delay = None if delay is None else _delay(delay)
         #: What went wrong.
         self.error = cut(str(error))
-        #: False: the handler did not choose this, it failed with an ordinary error.
-        self.chosen = True
 
     def _fields(self) -> tuple[Any, ...]:
         return (self.delay, self.error)
@@ -67,6 +70,7 @@ class Fail(Outcome):
     """Make the job a dead letter now: trying again would not help."""
 
     name = "fail"
+    reason: str = ""
 
     def __init__(self, reason: object = "") -> None:
         super().__init__(reason)
@@ -87,34 +91,76 @@ class Rerun(Outcome):
     """The job is done, and its key is to run again."""
 
     name = "rerun"
+    delay: float = 0.0
+    payload: bytes | None = None
 
     def __init__(self, delay: Seconds = 0.0, payload: bytes | str | None = None) -> None:
         super().__init__(delay, payload)
         #: The wait before it, in seconds.
-        self.delay = _wire.seconds(delay)
+        self.delay = _delay(delay)
         #: The payload of the next job; None: the same.
-        self.payload = payload.encode() if isinstance(payload, str) else payload
+        self.payload = None if payload is None else _wire.to_payload(payload)
 
     def _fields(self) -> tuple[Any, ...]:
         return (self.delay, self.payload)
 
 
+def _delay(value: Seconds) -> float:
+    seconds = _wire.seconds(value)
+    if not 0 <= seconds <= _wire.LONGEST:
+        raise ValueError(f"a delay must be from 0 to {_wire.LONGEST:,} seconds, and is {value!r}")
+    return seconds
+
+
 def of_error(error: BaseException) -> Outcome:
     """What a handler's error means."""
-    if isinstance(error, Outcome):
-        return error
-    retry = Retry(error=_with_causes(error))
-    retry.chosen = False
-    return retry
+    return _sendable(error) if isinstance(error, Outcome) else _failed(error)
 
 
 def of_result(result: object) -> Outcome:
     """What a handler's result means. Anything but an outcome is ignored, as a test's return value is."""
     if isinstance(result, Outcome):
-        return result
+        return _sendable(result)
     if isinstance(result, type) and issubclass(result, Outcome):
-        return result()
+        return _made(result)
     return Complete()
+
+
+def _made(kind: type[Outcome]) -> Outcome:
+    try:
+        return _sendable(kind())
+    except Exception as error:  # noqa: BLE001 - a class of the program's own may need arguments.
+        return _failed(error)
+
+
+def _sendable(outcome: Outcome) -> Outcome:
+    """The outcome; where it cannot be sent, as one of a class of the program's own may be, that is the job's error."""
+    try:
+        outcome_to_wire(b"", outcome)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the job's.
+        return _failed(error)
+    return outcome
+
+
+def _failed(error: BaseException) -> Retry:
+    retry = Retry(error=_with_causes(error))
+    retry.chosen = False
+    return retry
+
+
+def settled_as(outcome: Outcome, reason: CancelReason | None) -> Outcome | None:
+    """What a worker settles when a handler ends like this after its context was cancelled; None: nothing.
+
+    An ordinary error of one that was told to stop is no failure of the job.
+    """
+    if reason is CancelReason.WORKER_SHUTDOWN:
+        return Release() if is_ordinary_error(outcome) else outcome
+    return outcome if reason is None else None
+
+
+def is_ordinary_error(outcome: Outcome) -> bool:
+    """The handler did not choose it."""
+    return isinstance(outcome, Retry) and not outcome.chosen
 
 
 def _with_causes(error: BaseException, seen: set[int] | None = None) -> str:
@@ -122,10 +168,18 @@ def _with_causes(error: BaseException, seen: set[int] | None = None) -> str:
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        text = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
-        texts.append(text + _with_members(cause, seen))
+        text = _text(cause)
+        named = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
+        texts.append(named + _with_members(cause, seen))
         cause = cause.__cause__
     return ": caused by ".join(texts)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot even say what it is, is one still.
+        return "(its text cannot be made)"
 
 
 def _with_members(error: BaseException, seen: set[int]) -> str:
@@ -139,9 +193,8 @@ def _with_members(error: BaseException, seen: set[int]) -> str:
 
 
 def cut(text: str) -> str:
-    """The text, as much of it as servers keep."""
-    encoded = text.encode(errors="replace")
-    return text if len(encoded) <= ERROR_BYTES else encoded[:ERROR_BYTES].decode(errors="ignore")
+    """The text, as much of it as servers keep; what UTF-8 cannot hold, as parts of file names, becomes ``?``."""
+    return text.encode(errors="replace")[:ERROR_BYTES].decode(errors="ignore")
 
 
 def outcome_to_wire(token: bytes, outcome: Outcome) -> pb.Settlement:

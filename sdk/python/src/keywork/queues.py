@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from keywork import _wire
+from keywork import _fields, _wire
 from keywork.submit import Backoff, backoff_to_wire
 from keywork.v1 import queue_admin_pb2 as pb
 
@@ -56,7 +56,9 @@ class QueueConfig:
 
 def config_to_wire(config: QueueConfig) -> pb.QueueConfig:
     """A configuration for the wire."""
-    wire = pb.QueueConfig(
+    wire = _fields.message(
+        pb.QueueConfig,
+        within="config.",
         max_attempts=config.max_attempts,
         max_depth=config.max_depth,
         max_payload_bytes=config.max_payload_bytes,
@@ -64,9 +66,9 @@ def config_to_wire(config: QueueConfig) -> pb.QueueConfig:
     for name in _DURATIONS:
         value: Seconds | None = getattr(config, name)
         if value is not None:
-            getattr(wire, name).CopyFrom(_wire.to_duration(value))
+            getattr(wire, name).CopyFrom(_fields.duration(f"config.{name}", value))
     if config.backoff is not None:
-        wire.backoff.CopyFrom(backoff_to_wire(config.backoff))
+        wire.backoff.CopyFrom(backoff_to_wire(config.backoff, "config."))
     return wire
 
 

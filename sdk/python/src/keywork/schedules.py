@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from keywork import _wire
+from keywork import _fields, _wire
 from keywork.submit import Backoff, OnConflict, Submit, to_wire
 from keywork.v1 import schedules_pb2 as pb
 
@@ -33,7 +33,9 @@ class Schedule:
 
 def schedule_to_wire(schedule: Schedule) -> pb.Schedule:
     """A schedule for the wire."""
-    return pb.Schedule(
+    return _fields.message(
+        pb.Schedule,
+        within="schedule.",
         name=schedule.name,
         expression=schedule.expression,
         time_zone=schedule.time_zone,

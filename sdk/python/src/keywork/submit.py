@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from keywork import _wire
+from keywork import _fields, errors
 from keywork.v1 import job_pb2
 from keywork.v1 import work_queue_pb2 as pb
 
@@ -90,54 +90,45 @@ class Offer:
 def to_wire(submit: Submit) -> pb.SubmitRequest:
     """The request of a submit."""
     if submit.delay is not None and submit.start_at is not None:
-        raise ValueError("a submit has a delay or a start_at, not both")
-    payload = submit.payload
-    fields: dict[str, Any] = {
-        "queue": submit.queue,
-        "key": submit.key,
-        "payload": payload.encode() if isinstance(payload, str) else payload,
-        "content_type": submit.content_type,
-        "attributes": submit.attributes,
-        "request_id": str(submit.request_id),
-        "max_attempts": submit.max_attempts,
-    }
-    try:
-        request = pb.SubmitRequest(**fields)
-    except (TypeError, ValueError) as error:
-        raise _naming_the_field(fields, error) from error
+        raise errors.bad_field("start_at", "must not be set together with delay")
+    request = _fields.message(
+        pb.SubmitRequest,
+        queue=submit.queue,
+        key=submit.key,
+        payload=_fields.payload("payload", submit.payload),
+        content_type=submit.content_type,
+        attributes=submit.attributes,
+        request_id=str(submit.request_id),
+        max_attempts=submit.max_attempts,
+    )
     if submit.on_conflict is not OnConflict.REJECT:
-        request.on_conflict = submit.on_conflict.value
+        request.on_conflict = _on_conflict(submit.on_conflict)
     _set_times(request, submit)
     return request
 
 
-def _naming_the_field(fields: dict[str, Any], error: Exception) -> Exception:
-    """The error of a request that cannot be written, which by itself does not say where it comes from."""
-    kind = TypeError if isinstance(error, TypeError) else ValueError
-    for name, value in fields.items():
-        try:
-            pb.SubmitRequest(**{name: value})
-        except (TypeError, ValueError) as one:
-            return kind(f"{name}: {one}")
-    return error
+def _on_conflict(given: OnConflict) -> Any:
+    if not isinstance(given, OnConflict):
+        raise TypeError(f"on_conflict: must be an OnConflict, and is {given!r}")
+    return given.value
 
 
 def _set_times(request: pb.SubmitRequest, submit: Submit) -> None:
     if submit.delay is not None:
-        request.delay.CopyFrom(_wire.to_duration(submit.delay))
+        request.delay.CopyFrom(_fields.duration("delay", submit.delay))
     if submit.start_at is not None:
-        request.start_at.CopyFrom(_wire.to_timestamp(submit.start_at))
+        request.start_at.CopyFrom(_fields.timestamp("start_at", submit.start_at))
     if submit.expires_at is not None:
-        request.expires_at.CopyFrom(_wire.to_timestamp(submit.expires_at))
+        request.expires_at.CopyFrom(_fields.timestamp("expires_at", submit.expires_at))
     if submit.backoff is not None:
         request.backoff.CopyFrom(backoff_to_wire(submit.backoff))
 
 
-def backoff_to_wire(backoff: Backoff) -> job_pb2.Backoff:
+def backoff_to_wire(backoff: Backoff, within: str = "") -> job_pb2.Backoff:
     """The waits between attempts, for the wire."""
     return job_pb2.Backoff(
-        initial=_wire.to_duration(backoff.initial),
-        max=_wire.to_duration(backoff.max),
+        initial=_fields.duration(f"{within}backoff.initial", backoff.initial),
+        max=_fields.duration(f"{within}backoff.max", backoff.max),
     )
 
 

@@ -25,5 +25,6 @@ class Tracing(Protocol):
     def handling(self, job: Job) -> AbstractContextManager[object]:
         """A handler is about to run: what it runs in, made from the job's attributes.
 
-        The handler's error, if it raises one, passes through it.
+        How the handler ended passes through it: nothing where the job is done, its error where that is an ordinary one,
+        and otherwise the `Outcome` that a worker settles, raised by the handler or returned.
         """

@@ -11,10 +11,12 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from keywork import _wire
+from keywork import _options
+from keywork._block import Block
+from keywork._core import Core
 from keywork._worker.driver import Driver
 from keywork._worker.runners import LoopRunner
-from keywork._worker.shared import MOST_HANDLERS, Shared, weights
+from keywork._worker.shared import Shared
 from keywork._worker.stop import FLUSH_WITHIN, Order
 from keywork.errors import WorkerBrokenError, WorkerError
 
@@ -68,7 +70,7 @@ class BaseWorker:
 
     def _begin(self) -> None:
         if self._shared.started:
-            raise RuntimeError("this worker has been started before: make another")
+            raise already_started()
         self._shared.started = True
 
 
@@ -79,7 +81,8 @@ class Worker(BaseWorker):
     somebody else, reconnects by itself, and stops without losing an attempt. It never settles what a handler returned
     after its lease was lost.
 
-    ``async with worker:`` runs it beside the block, and drains it at the end.
+    ``async with worker:`` runs it beside the block, and drains it at the end. When the worker ends with an error before
+    that, the block is cancelled and raises the error, as that of an ``asyncio.TaskGroup`` does.
     """
 
     def __init__(
@@ -111,21 +114,11 @@ class Worker(BaseWorker):
             interceptors: Wrap every handler call; the first one is the outermost.
             on_event: Told of everything that happens, on the thread that keeps the leases alive: it must not block.
         """
-        super().__init__(
-            make_shared(
-                client._channels.options,
-                queues,
-                concurrency,
-                shutdown_grace,
-                cancel_grace,
-                worker_id,
-                on_event,
-            )
-        )
-        self._handler = handler
-        self._interceptors = list(interceptors)
+        super().__init__(make_shared(client, queues, concurrency, shutdown_grace, cancel_grace, worker_id, on_event))
+        self._handler = _options.function("the handler", handler, ("context", "job"))
+        self._interceptors = _options.functions("interceptors", interceptors, ("context", "job", "following"))
         self._tracing = client._tracing
-        self._running: asyncio.Task[None] | None = None
+        self._block: Block | None = None
 
     async def run(self) -> None:
         """Works until SIGTERM or SIGINT, then drains.
@@ -180,8 +173,13 @@ class Worker(BaseWorker):
             raise error
 
     async def __aenter__(self) -> Worker:
-        """Starts it beside the block; signals are the caller's."""
-        self._running = asyncio.ensure_future(self.run_until())
+        """Starts it beside the block; signals are the caller's.
+
+        Where the worker ends with an error, the block is cancelled at what it awaits, and raises that error.
+        """
+        if self._shared.started:
+            raise already_started()
+        self._block = Block(asyncio.ensure_future(self.run_until()))
         return self
 
     async def __aexit__(
@@ -191,13 +189,18 @@ class Worker(BaseWorker):
         trace: TracebackType | None,
     ) -> None:
         """Drains it; raises what `run` would."""
-        assert self._running is not None
+        assert self._block is not None
         self.drain()
-        await self._running
+        await self._block.end()
+
+
+def already_started() -> RuntimeError:
+    """A worker runs once."""
+    return RuntimeError("this worker has been started before: make another")
 
 
 def make_shared(
-    options: Any,
+    client: Any,
     queues: Sequence[str] | Mapping[str, int] | str,
     concurrency: int,
     shutdown_grace: Seconds,
@@ -206,16 +209,18 @@ def make_shared(
     on_event: Callable[[Event], object] | None,
 ) -> Shared:
     """A worker's options, checked."""
-    if not 1 <= concurrency <= MOST_HANDLERS:
-        raise ValueError(f"concurrency must be 1 to {MOST_HANDLERS:,}, and is {concurrency}")
+    if not isinstance(client, Core):
+        raise TypeError(f"client must be a keywork.Client, and is {client!r}")
+    if worker_id is None:
+        worker_id = f"{socket.gethostname()[:64]}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
     return Shared(
-        options=options,
-        queues=weights(queues),
-        concurrency=concurrency,
-        shutdown_grace=_wire.seconds(shutdown_grace),
-        cancel_grace=_wire.seconds(cancel_grace),
-        worker_id=worker_id or f"{socket.gethostname()[:64]}-{os.getpid()}-{uuid.uuid4().hex[:12]}",
-        on_event=on_event,
+        options=client._channels.options,
+        queues=_options.weights(queues),
+        concurrency=_options.whole("concurrency", concurrency, 1, _options.MOST_HANDLERS),
+        shutdown_grace=_options.not_negative("shutdown_grace", shutdown_grace),
+        cancel_grace=_options.not_negative("cancel_grace", cancel_grace),
+        worker_id=_options.worker_id(worker_id),
+        on_event=_options.listener(on_event),
     )
 
 
@@ -230,6 +235,7 @@ def start(shared: Shared, runner: Runner, done: Callable[[WorkerError | None], N
             error = driver.error
             runner.close()
         finally:
+            shared.close()
             # Whoever waits for the end must not wait for ever.
             done(error)
 

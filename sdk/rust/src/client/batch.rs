@@ -21,9 +21,17 @@ impl Client {
         submits: impl IntoIterator<Item = Submit>,
     ) -> Result<Vec<Result<SubmitOutcome, Error>>, Error> {
         let offers: Vec<Offer> = submits.into_iter().map(|one| self.prepare(one)).collect();
-        let items = offers.iter().map(|offer| offer.request().clone()).collect();
-        let answered = self.batch_until_answered(raw::SubmitBatchRequest { items });
-        let response = match answered.await {
+        let sent = offers.iter().filter(|offer| offer.check().is_ok());
+        let items: Vec<_> = sent.map(|offer| offer.request().clone()).collect();
+        let answered = match items.is_empty() {
+            // There is nothing to ask a server.
+            true => Ok(raw::SubmitBatchResponse::default()),
+            false => {
+                self.batch_until_answered(raw::SubmitBatchRequest { items })
+                    .await
+            }
+        };
+        let response = match answered {
             Ok(response) => response,
             Err(error) => {
                 for offer in &offers {
@@ -35,7 +43,10 @@ impl Client {
         let mut results = response.results.into_iter();
         Ok(offers
             .iter()
-            .map(|offer| self.conclude(offer, offer.read(results.next())))
+            .map(|offer| {
+                let result = offer.check().and_then(|()| offer.read(results.next()));
+                self.conclude(offer, result)
+            })
             .collect())
     }
 

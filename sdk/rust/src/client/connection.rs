@@ -1,7 +1,6 @@
 //! How a client reaches servers: lazily, one channel each, all settings of HTTP/2 in one place.
 
 use std::{
-    fmt::Display,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -10,14 +9,14 @@ use std::{
 };
 
 use tonic::{
-    Code, Request, Status,
+    Request, Status,
     metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
     transport::{Channel, Endpoint, Uri},
 };
 
 use super::{Client, Options, SubmitInterceptor, intercept::Interceptors};
-use crate::{Error, raw::work_queue_client::WorkQueueClient};
+use crate::{Error, errors::FieldViolation, raw::work_queue_client::WorkQueueClient, wire};
 
 /// A stream's window: what a server may send ahead of our reading it.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -25,6 +24,8 @@ const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 /// Largest message taken: a delivery of a thousand jobs with payloads is large.
 const MESSAGE_BYTES: usize = 256 << 20;
+/// Where `keywork serve` listens by itself.
+const SERVER: &str = "http://127.0.0.1:50051";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -56,6 +57,8 @@ pub struct ClientBuilder {
     submit_deadline: Duration,
     call_timeout: Duration,
     interceptors: Vec<Arc<dyn SubmitInterceptor>>,
+    #[cfg(feature = "tls")]
+    tls: Option<tonic::transport::ClientTlsConfig>,
 }
 
 impl Default for ClientBuilder {
@@ -66,16 +69,48 @@ impl Default for ClientBuilder {
             submit_deadline: Duration::from_secs(30),
             call_timeout: Duration::from_secs(10),
             interceptors: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 }
 
 impl ClientBuilder {
     /// Adds a server, such as `http://127.0.0.1:50051`; `https://` needs the feature `tls`. With several,
-    /// an outage of one turns to the next. Default: `http://127.0.0.1:50051`.
+    /// an outage of one turns to the next. At least one is needed.
     #[must_use]
     pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoints.push(endpoint.into());
+        self
+    }
+
+    /// Adds the servers that `KEYWORK_SERVER` names, with commas between them; without it, `http://127.0.0.1:50051`,
+    /// where `keywork serve` listens by itself.
+    #[must_use]
+    pub fn endpoints_from_env(self) -> Self {
+        let servers = std::env::var("KEYWORK_SERVER").unwrap_or_else(|_| SERVER.to_owned());
+        let endpoints = servers.split(',').map(str::trim);
+        endpoints.fold(self, Self::endpoint)
+    }
+
+    /// How servers are known and this client is known to them, for `https://`. Default: the roots of the operating
+    /// system, and no identity.
+    ///
+    /// ```no_run
+    /// use keywork_sdk::client::{Certificate, Client, ClientTlsConfig};
+    ///
+    /// # fn demo() -> Result<Client, Box<dyn std::error::Error>> {
+    /// let ca = Certificate::from_pem(std::fs::read("ca.pem")?);
+    /// Ok(Client::builder()
+    ///     .endpoint("https://keywork.internal:50051")
+    ///     .tls(ClientTlsConfig::new().ca_certificate(ca))
+    ///     .build()?)
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: tonic::transport::ClientTlsConfig) -> Self {
+        self.tls = Some(tls);
         self
     }
 
@@ -110,27 +145,112 @@ impl ClientBuilder {
     /// Makes the client. Nothing is connected yet.
     ///
     /// # Errors
-    /// An endpoint is not a URI, or a header is not one.
-    pub fn build(mut self) -> Result<Client, Error> {
-        if self.endpoints.is_empty() {
-            self.endpoints.push("http://127.0.0.1:50051".to_owned());
-        }
-        let endpoints = self
-            .endpoints
-            .iter()
-            .map(|uri| endpoint(uri))
-            .collect::<Result<_, _>>()?;
+    /// Options break their limits: all that do are named.
+    pub fn build(self) -> Result<Client, Error> {
+        let mut faults = Vec::new();
         let options = Options {
-            endpoints,
-            metadata: metadata(&self.metadata)?,
-            submit_deadline: self.submit_deadline,
-            call_timeout: self.call_timeout,
+            endpoints: self.checked_endpoints(&mut faults),
+            metadata: metadata(&self.metadata, &mut faults),
+            submit_deadline: positive("submit_deadline", self.submit_deadline, &mut faults),
+            call_timeout: positive("call_timeout", self.call_timeout, &mut faults),
             interceptors: Interceptors::new(self.interceptors),
         };
+        if !faults.is_empty() {
+            return Err(Error::invalid(faults));
+        }
         Ok(Client {
             channels: Channels::new(options).into(),
         })
     }
+}
+
+impl ClientBuilder {
+    fn checked_endpoints(&self, faults: &mut Vec<FieldViolation>) -> Vec<Endpoint> {
+        if self.endpoints.is_empty() {
+            let text = "must name at least one server, such as http://127.0.0.1:50051";
+            faults.push(FieldViolation::new("endpoints", text));
+        }
+        let mut checked = Vec::new();
+        for (number, uri) in self.endpoints.iter().enumerate() {
+            match self.endpoint_of(uri) {
+                Ok(endpoint) => checked.push(endpoint),
+                Err(fault) => {
+                    let text =
+                        format!("must be such as http://127.0.0.1:50051, and {uri:?} {fault}");
+                    faults.push(FieldViolation::new(format!("endpoints[{number}]"), text));
+                }
+            }
+        }
+        checked
+    }
+
+    /// The server of a URI, or what is wrong with it.
+    fn endpoint_of(&self, uri: &str) -> Result<Endpoint, String> {
+        let endpoint = Endpoint::from_shared(uri.to_owned()).map_err(|_| "is no URI")?;
+        match endpoint.uri().scheme_str() {
+            Some("http") | Some("https") => {}
+            Some(_) | None => return Err("does not begin with http:// or https://".to_owned()),
+        }
+        if has_odd_port(endpoint.uri()) {
+            return Err("has a port that is none from 0 to 65535".to_owned());
+        }
+        if endpoint
+            .uri()
+            .path_and_query()
+            .is_some_and(|rest| rest != "/")
+        {
+            return Err("has a path".to_owned());
+        }
+        Ok(self
+            .with_tls(endpoint)?
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .http2_keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .keep_alive_while_idle(true))
+    }
+
+    #[cfg(feature = "tls")]
+    fn with_tls(&self, endpoint: Endpoint) -> Result<Endpoint, String> {
+        let is_secure = endpoint.uri().scheme_str() == Some("https");
+        match &self.tls {
+            None if !is_secure => return Ok(endpoint),
+            Some(_) if !is_secure => {
+                return Err("does not begin with https://, although `tls` is set".to_owned());
+            }
+            Some(_) | None => {}
+        }
+        let roots = || tonic::transport::ClientTlsConfig::new().with_native_roots();
+        endpoint
+            .tls_config(self.tls.clone().unwrap_or_else(roots))
+            .map_err(|error| format!("cannot be used with TLS: {}", deepest(&error)))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    fn with_tls(&self, endpoint: Endpoint) -> Result<Endpoint, String> {
+        if endpoint.uri().scheme_str() == Some("https") {
+            return Err("needs the feature `tls` of keywork-sdk".to_owned());
+        }
+        Ok(endpoint)
+    }
+}
+
+#[cfg(feature = "tls")]
+fn deepest<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a dyn std::error::Error {
+    let causes = std::iter::successors(Some(error), |error| (*error).source());
+    causes.last().unwrap_or(error)
+}
+
+/// A wait that is none would fail everything at once.
+fn positive(option: &str, given: Duration, faults: &mut Vec<FieldViolation>) -> Duration {
+    if given.is_zero() {
+        let text = "must be longer than 0 s, and is 0 s";
+        faults.push(FieldViolation::new(option, text));
+    }
+    wire::countable(given)
 }
 
 impl std::fmt::Debug for ClientBuilder {
@@ -141,49 +261,23 @@ impl std::fmt::Debug for ClientBuilder {
     }
 }
 
-fn metadata(pairs: &[(String, String)]) -> Result<MetadataMap, Error> {
+fn metadata(pairs: &[(String, String)], faults: &mut Vec<FieldViolation>) -> MetadataMap {
     let mut map = MetadataMap::new();
     for (name, value) in pairs {
-        let bad = |_| {
-            Error::local(
-                Code::InvalidArgument,
-                format!("failed to read the header {name}"),
-            )
+        // The value may be a secret, and is not told.
+        let mut bad = |text: &str| faults.push(FieldViolation::new("metadata", text));
+        let Ok(key) = MetadataKey::<Ascii>::from_bytes(name.as_bytes()) else {
+            bad(&format!("must have names of headers, and {name:?} is none"));
+            continue;
         };
-        let key = MetadataKey::<Ascii>::from_bytes(name.as_bytes()).map_err(|_| bad(()))?;
-        let value = MetadataValue::try_from(value.as_str()).map_err(|_| bad(()))?;
-        map.append(key, value);
+        match MetadataValue::try_from(value.as_str()) {
+            Ok(value) => drop(map.append(key, value)),
+            Err(_) => bad(&format!(
+                "must be visible ASCII, and that of {name:?} is not"
+            )),
+        }
     }
-    Ok(map)
-}
-
-fn endpoint(uri: &str) -> Result<Endpoint, Error> {
-    let bad = |cause: &dyn Display| {
-        let like = "write such as http://127.0.0.1:50051";
-        Error::local(
-            Code::InvalidArgument,
-            format!("failed to read the endpoint {uri:?}: {cause}; {like}"),
-        )
-    };
-    let endpoint = Endpoint::from_shared(uri.to_owned()).map_err(|_| bad(&"it is no URI"))?;
-    match endpoint.uri().scheme_str() {
-        Some("http") => {}
-        Some("https") if cfg!(feature = "tls") => {}
-        Some("https") => return Err(bad(&"this build has no TLS")),
-        Some(_) | None => return Err(bad(&"it does not begin with http://")),
-    }
-    if has_odd_port(endpoint.uri()) {
-        return Err(bad(&"its port is none from 0 to 65535"));
-    }
-    Ok(with_tls(endpoint)
-        .map_err(|cause| bad(&cause))?
-        .tcp_nodelay(true)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keep_alive_interval(PING_EVERY)
-        .keep_alive_timeout(PING_TIMEOUT)
-        .keep_alive_while_idle(true))
+    map
 }
 
 /// A port that is no port: it would be passed over, and the scheme's own be used.
@@ -193,19 +287,6 @@ fn has_odd_port(uri: &Uri) -> bool {
         after_user.is_some_and(|text| text.len() > authority.host().len())
     });
     written && uri.port().is_none()
-}
-
-#[cfg(feature = "tls")]
-fn with_tls(endpoint: Endpoint) -> Result<Endpoint, tonic::transport::Error> {
-    if endpoint.uri().scheme_str() != Some("https") {
-        return Ok(endpoint);
-    }
-    endpoint.tls_config(tonic::transport::ClientTlsConfig::new().with_native_roots())
-}
-
-#[cfg(not(feature = "tls"))]
-fn with_tls(endpoint: Endpoint) -> Result<Endpoint, tonic::transport::Error> {
-    Ok(endpoint)
 }
 
 /// A server as people know it.

@@ -1,7 +1,7 @@
 //! Dead letters: looking at them, submitting them again, deleting them.
 
 use super::{Client, Page};
-use crate::{Error, SubmitOutcome, job::DeadJob, raw};
+use crate::{Error, SubmitOutcome, errors::FieldViolation, job::DeadJob, raw};
 
 /// Which dead letters of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,24 @@ pub enum Which {
     Ids(Vec<u64>),
     /// The oldest ones, at most this many (1 to 1,000).
     Oldest(u32),
+}
+
+impl Which {
+    /// What a request says: the ids, or how many of the oldest. None where no dead letter is meant.
+    ///
+    /// # Errors
+    /// The number is out of its range: to a server 0 is another number.
+    fn on_the_wire(self) -> Result<Option<(Vec<u64>, u32)>, Error> {
+        match self {
+            Self::Ids(ids) if ids.is_empty() => Ok(None),
+            Self::Ids(ids) => Ok(Some((ids, 0))),
+            Self::Oldest(0) => {
+                let text = "must be from 1 to 1000, and is 0";
+                Err(Error::invalid(vec![FieldViolation::new("max_jobs", text)]))
+            }
+            Self::Oldest(most) => Ok(Some((Vec::new(), most))),
+        }
+    }
 }
 
 /// How one redrive ended.
@@ -49,7 +67,7 @@ impl Client {
     }
 
     /// Submits dead letters again, with attempts counted from 1. Repeating it is safe: one that was redriven
-    /// is no dead letter any more.
+    /// is no dead letter any more. An empty list of ids means none.
     ///
     /// # Errors
     /// The call failed as a whole.
@@ -58,9 +76,8 @@ impl Client {
         queue: impl Into<String>,
         which: Which,
     ) -> Result<Vec<Redriven>, Error> {
-        let (dead_ids, max_jobs) = match which {
-            Which::Ids(ids) => (ids, 0),
-            Which::Oldest(count) => (Vec::new(), count),
+        let Some((dead_ids, max_jobs)) = which.on_the_wire()? else {
+            return Ok(Vec::new());
         };
         let request = raw::RedriveDeadJobsRequest {
             queue: queue.into(),
@@ -82,6 +99,9 @@ impl Client {
         queue: impl Into<String>,
         dead_ids: Vec<u64>,
     ) -> Result<u64, Error> {
+        if dead_ids.is_empty() {
+            return Ok(0);
+        }
         let request = raw::DeleteDeadJobsRequest {
             queue: queue.into(),
             dead_ids,

@@ -23,6 +23,8 @@ pub use leases::{LeaseExtension, Leased, LostReason, Pull, Settle, Settled};
 pub use queues::{Page, Queue, QueueConfig, QueueStats};
 pub use schedules::Schedule;
 pub use submit::{OnConflict, Submit};
+#[cfg(feature = "tls")]
+pub use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 pub(crate) use connection::{connect, server_name};
 pub(crate) use leases::lost_reason;
@@ -32,9 +34,6 @@ use std::sync::Arc;
 
 use crate::{Error, raw};
 use connection::Channels;
-
-/// Where `keywork serve` listens by itself.
-const SERVER: &str = "http://127.0.0.1:50051";
 
 /// A connection to Keywork's servers.
 #[derive(Clone, Debug)]
@@ -51,17 +50,12 @@ impl Client {
         Self::builder().endpoint(endpoint).build()
     }
 
-    /// A client of the servers that `KEYWORK_SERVER` names, with commas between them; without it, of
-    /// `http://127.0.0.1:50051`, where `keywork serve` listens by itself.
+    /// A client of the servers that `KEYWORK_SERVER` names: see [`ClientBuilder::endpoints_from_env`].
     ///
     /// # Errors
     /// One of them is not a URI.
     pub fn from_env() -> Result<Self, Error> {
-        let servers = std::env::var("KEYWORK_SERVER").unwrap_or_else(|_| SERVER.to_owned());
-        let endpoints = servers.split(',').map(str::trim);
-        endpoints
-            .fold(Self::builder(), ClientBuilder::endpoint)
-            .build()
+        Self::builder().endpoints_from_env().build()
     }
 
     /// A client with options.

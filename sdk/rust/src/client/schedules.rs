@@ -41,15 +41,17 @@ impl Schedule {
     }
 }
 
-impl From<Schedule> for raw::Schedule {
-    fn from(schedule: Schedule) -> Self {
-        Self {
+impl TryFrom<Schedule> for raw::Schedule {
+    type Error = Error;
+
+    fn try_from(schedule: Schedule) -> Result<Self, Error> {
+        Ok(Self {
             name: schedule.name,
             expression: schedule.expression,
             time_zone: schedule.time_zone,
-            submit: Some(schedule.submit.into_request()),
+            submit: Some(schedule.submit.into_request()?),
             next_at: None,
-        }
+        })
     }
 }
 
@@ -72,7 +74,7 @@ impl Client {
     /// It was refused, or the call failed.
     pub async fn put_schedule(&self, schedule: Schedule) -> Result<Schedule, Error> {
         let request = raw::PutScheduleRequest {
-            schedule: Some(schedule.into()),
+            schedule: Some(schedule.try_into()?),
         };
         let answer = self
             .schedules(async |mut client| client.put_schedule(request).await)

@@ -58,6 +58,8 @@ impl Client {
 
     /// Offers jobs as they come, and yields each answer, with the offer's place in the order, as soon as it
     /// is there. Dropping the answers ends it.
+    ///
+    /// Interceptors see each job when it is taken from `submits`.
     pub fn submit_stream<S>(&self, submits: S) -> ReceiverStream<Answer>
     where
         S: Stream<Item = Submit> + Send + 'static,
@@ -82,9 +84,21 @@ impl Client {
             answers,
         };
         // Its fate: it ends when all is answered or when the receiver is dropped.
-        drop(tasks::start(pump.run()));
+        drop(tasks::start(within_the_callers_trace(pump.run())));
         ReceiverStream::new(receiver)
     }
+}
+
+/// Interceptors that read the current trace find the caller's also in the task.
+#[cfg(feature = "otel")]
+fn within_the_callers_trace<T>(run: impl Future<Output = T>) -> impl Future<Output = T> {
+    use opentelemetry::trace::FutureExt as _;
+    run.with_current_context()
+}
+
+#[cfg(not(feature = "otel"))]
+fn within_the_callers_trace<T>(run: impl Future<Output = T>) -> impl Future<Output = T> {
+    run
 }
 
 /// The stream's state, which outlives any one connection.
@@ -119,9 +133,11 @@ impl Pump {
     async fn run(mut self) {
         let mut patience = Patience::new(&self.client, self.deadline());
         loop {
-            if self.flying.is_empty() {
+            while self.flying.is_empty() {
                 // There is nothing to connect for, and nothing that has waited.
-                self.wait_for_offer().await;
+                if self.is_done() || self.wait_for_offer().await.is_err() {
+                    return;
+                }
                 patience.renew(self.deadline());
             }
             let error = match self.connection(&mut patience).await {
@@ -148,11 +164,11 @@ impl Pump {
     }
 
     /// Until there is an offer, or there will be none.
-    async fn wait_for_offer(&mut self) {
+    async fn wait_for_offer(&mut self) -> Result<(), End> {
         let answers = self.answers.clone();
         tokio::select! {
-            offer = self.offers.next(), if !self.exhausted => self.took(offer),
-            () = answers.closed() => {}
+            offer = self.offers.next(), if !self.exhausted => self.took(offer).await,
+            () = answers.closed() => Err(End::Done),
         }
     }
 
@@ -175,7 +191,9 @@ impl Pump {
         let mut heard = Instant::now();
         loop {
             let idle = self.flying.is_empty();
-            self.take_ready();
+            if let Err(end) = self.take_ready().await {
+                return end;
+            }
             if self.is_done() {
                 return End::Done;
             }
@@ -210,7 +228,7 @@ impl Pump {
                 // The outbound half is gone; the inbound one will say why.
                 Err(_) => return self.answered(inbound.message().await).await.map(|()| true),
             },
-            offer = self.offers.next(), if self.has_room() => self.took(offer),
+            offer = self.offers.next(), if self.has_room() => self.took(offer).await?,
             () = sleep_until(due.unwrap_or(silence)), if due.is_some_and(|when| when > now) => {}
             () = sleep_until(silence), if !self.flying.is_empty() => {
                 return Err(End::Broken(Error::unanswered("the server fell silent on the submit stream")));
@@ -224,31 +242,35 @@ impl Pump {
     }
 
     /// Takes what the caller has ready, up to a message's worth, without waiting for more.
-    fn take_ready(&mut self) {
+    async fn take_ready(&mut self) -> Result<(), End> {
         while self.has_room() && self.due.len() < MESSAGE_OFFERS {
             let Some(offer) = self.offers.next().now_or_never() else {
-                return;
+                return Ok(());
             };
-            self.took(offer);
+            self.took(offer).await?;
         }
+        Ok(())
     }
 
-    fn took(&mut self, offer: Option<Offer>) {
+    async fn took(&mut self, offer: Option<Offer>) -> Result<(), End> {
         let Some(offer) = offer else {
             self.exhausted = true;
-            return;
+            return Ok(());
         };
-        let since = Instant::now();
-        self.flying.insert(
-            self.next,
-            Flying {
-                offer,
-                since,
-                doubt: false,
-            },
-        );
-        self.due.insert((since, self.next));
+        let id = self.next;
         self.next += 1;
+        if let Err(error) = offer.check() {
+            return self.answer(id, &offer, Err(error)).await;
+        }
+        let since = Instant::now();
+        let flying = Flying {
+            offer,
+            since,
+            doubt: false,
+        };
+        self.flying.insert(id, flying);
+        self.due.insert((since, id));
+        Ok(())
     }
 
     /// The next message: what is due, as far as it fits.
@@ -339,9 +361,9 @@ impl Pump {
                 return;
             }
         }
-        let unsent = Error::local(error.code(), error.message());
+        let unsent = error.of_nothing_sent();
         while let Some(offer) = self.offers.next().await {
-            let told = Err(unsent.clone());
+            let told = offer.check().and(Err(unsent.clone()));
             if self.answer(self.next, &offer, told).await.is_err() {
                 return;
             }

@@ -10,7 +10,13 @@ use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 use super::Client;
-use crate::{Error, SubmitOutcome, backoff::Backoff, raw, wire};
+use crate::{
+    Error, SubmitOutcome,
+    backoff::Backoff,
+    errors::FieldViolation,
+    raw::{self, submit_request::Start},
+    wire,
+};
 
 /// What a try is given at least: one that ends sooner would tell nothing, and hide what the one before told.
 const SHORTEST_TRY: Duration = Duration::from_millis(50);
@@ -27,12 +33,16 @@ const SHORTEST_TRY: Duration = Duration::from_millis(50);
 ///     .delay(Duration::from_secs(5));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Submit(raw::SubmitRequest);
+pub struct Submit {
+    request: raw::SubmitRequest,
+    /// What the request cannot say, and is refused for before it is sent.
+    faults: Vec<FieldViolation>,
+}
 
 impl Submit {
     /// A job of `queue`, about `key`, with an empty payload.
     pub fn new(queue: impl Into<String>, key: impl Into<String>) -> Self {
-        Self(raw::SubmitRequest {
+        Self::from(raw::SubmitRequest {
             queue: queue.into(),
             key: key.into(),
             ..Default::default()
@@ -42,28 +52,28 @@ impl Submit {
     /// What the handler gets: at most the queue's limit, 512 KiB by default.
     #[must_use]
     pub fn payload(mut self, payload: impl Into<Bytes>) -> Self {
-        self.0.payload = payload.into();
+        self.request.payload = payload.into();
         self
     }
 
     /// Media type of the payload. Default: none.
     #[must_use]
     pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
-        self.0.content_type = content_type.into();
+        self.request.content_type = content_type.into();
         self
     }
 
     /// Adds one attribute.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.0.attributes.insert(name.into(), value.into());
+        self.request.attributes.insert(name.into(), value.into());
         self
     }
 
     /// All attributes: at most 64, 16 KiB in all.
     #[must_use]
     pub fn attributes(mut self, attributes: HashMap<String, String>) -> Self {
-        self.0.attributes = attributes;
+        self.request.attributes = attributes;
         self
     }
 
@@ -71,67 +81,92 @@ impl Submit {
     /// client makes one, and keeps it over its own retries.
     #[must_use]
     pub fn request_id(mut self, id: Uuid) -> Self {
-        self.0.request_id = id.to_string();
+        self.request.request_id = id.to_string();
         self
     }
 
     /// What to do when the key is busy. Default: [`OnConflict::Reject`].
     #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
-        self.0.on_conflict = raw::OnConflict::from(on_conflict).into();
+        self.request.on_conflict = raw::OnConflict::from(on_conflict).into();
         self
     }
 
-    /// Start no sooner than this long from now; the key is taken at once.
+    /// Start no sooner than this long from now; the key is taken at once. Not together with `start_at`.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
-        self.0.start = Some(raw::submit_request::Start::Delay(wire::from_duration(
-            delay,
-        )));
+        if matches!(self.request.start, Some(Start::StartAt(_))) {
+            self.two_starts();
+        }
+        self.request.start = Some(Start::Delay(wire::from_duration(delay)));
         self
     }
 
-    /// Start no sooner than at this time; the key is taken at once. Replaces a delay.
+    /// Start no sooner than at this time; the key is taken at once. Not together with `delay`.
     #[must_use]
     pub fn start_at(mut self, time: SystemTime) -> Self {
-        self.0.start = Some(raw::submit_request::Start::StartAt(time.into()));
+        if matches!(self.request.start, Some(Start::Delay(_))) {
+            self.two_starts();
+        }
+        self.request.start = Some(Start::StartAt(time.into()));
         self
+    }
+
+    fn two_starts(&mut self) {
+        let text = "must not be set together with delay";
+        self.faults.push(FieldViolation::new("start_at", text));
     }
 
     /// Make it a dead letter when it has not started by then. Default: never.
     #[must_use]
     pub fn expires_at(mut self, time: SystemTime) -> Self {
-        self.0.expires_at = Some(time.into());
+        self.request.expires_at = Some(time.into());
         self
     }
 
     /// Attempts before it becomes a dead letter: 1 to 1,000. Default: the queue's.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.0.max_attempts = attempts;
+        if attempts == 0 {
+            let text = "must be from 1 to 1000, and is 0";
+            self.faults.push(FieldViolation::new("max_attempts", text));
+        }
+        self.request.max_attempts = attempts;
         self
     }
 
     /// The first wait between attempts, and the longest. Default: the queue's.
     #[must_use]
     pub fn backoff(mut self, initial: Duration, max: Duration) -> Self {
-        self.0.backoff = Some(raw::Backoff {
+        self.request.backoff = Some(raw::Backoff {
             initial: Some(wire::from_duration(initial)),
             max: Some(wire::from_duration(max)),
         });
         self
     }
 
-    pub(crate) fn into_request(self) -> raw::SubmitRequest {
-        self.0
+    /// The request.
+    ///
+    /// # Errors
+    /// It contradicts itself.
+    pub(crate) fn into_request(self) -> Result<raw::SubmitRequest, Error> {
+        self.check().map(|()| self.request)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.faults.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::invalid(self.faults.clone()))
+        }
     }
 
     /// The request, with an id made where the caller gave none.
     pub(crate) fn into_offer(self) -> Offer {
         let mut submit = self;
-        let own_id = submit.0.request_id.is_empty();
+        let own_id = submit.request.request_id.is_empty();
         if own_id {
-            submit.0.request_id = Uuid::now_v7().to_string();
+            submit.request.request_id = Uuid::now_v7().to_string();
         }
         Offer { submit, own_id }
     }
@@ -139,25 +174,28 @@ impl Submit {
     /// The queue that it is offered to.
     #[must_use]
     pub fn queue(&self) -> &str {
-        &self.0.queue
+        &self.request.queue
     }
 
     /// The key that it is about.
     #[must_use]
     pub fn key(&self) -> &str {
-        &self.0.key
+        &self.request.key
     }
 
     /// The attributes that it has so far.
     #[must_use]
     pub fn attributes_mut(&mut self) -> &mut HashMap<String, String> {
-        &mut self.0.attributes
+        &mut self.request.attributes
     }
 }
 
 impl From<raw::SubmitRequest> for Submit {
     fn from(request: raw::SubmitRequest) -> Self {
-        Self(request)
+        Self {
+            request,
+            faults: Vec::new(),
+        }
     }
 }
 
@@ -172,7 +210,15 @@ pub(crate) struct Offer {
 
 impl Offer {
     pub(crate) fn request(&self) -> &raw::SubmitRequest {
-        &self.submit.0
+        &self.submit.request
+    }
+
+    /// Whether it is to be sent.
+    ///
+    /// # Errors
+    /// It contradicts itself: it is answered with this.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.submit.check()
     }
 
     /// Reads the result of one item of a batch or a stream.
@@ -222,7 +268,10 @@ impl Client {
     /// job may have been accepted.
     pub async fn submit(&self, submit: Submit) -> Result<SubmitOutcome, Error> {
         let offer = self.prepare(submit);
-        let result = self.submit_until_answered(&offer).await;
+        let result = match offer.check() {
+            Ok(()) => self.submit_until_answered(&offer).await,
+            Err(error) => Err(error),
+        };
         self.conclude(&offer, result)
     }
 

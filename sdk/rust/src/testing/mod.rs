@@ -31,7 +31,7 @@ use crate::{
     job::DeadJob,
     raw::{self, queue_admin_server::QueueAdminServer, work_queue_server::WorkQueueServer},
     tasks,
-    worker::{Chain, Outcome},
+    worker::{CancelReason, Chain, Outcome},
 };
 use state::State;
 
@@ -40,13 +40,67 @@ const TICK: Duration = Duration::from_millis(5);
 /// How long [`FakeServer::until`] waits.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs a handler on one job, with a lease that lasts, and tells how it ended. No server is needed.
+/// Runs a handler on one job, with a lease that lasts, and tells how it ended. No server is needed. With a [`Lease`]
+/// the test can stop the handler.
 pub async fn run_once(handler: impl Handler, job: Job) -> Outcome {
-    let context = Context::new(Instant::now() + Duration::from_secs(3_600));
-    Chain::new(Vec::new(), handler).run(context, job).await
+    Chain::new(Vec::new(), handler)
+        .run(lasting_context(), job)
+        .await
 }
 
-/// A job for [`run_once`]: its first attempt, without a payload.
+/// The lease of one job that is run without a server: a test cancels it when it likes. Clones are the same lease.
+///
+/// ```
+/// use keywork_sdk::{testing::{Lease, job}, worker::{CancelReason, Outcome}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let handler = |context: keywork_sdk::Context, _job| async move {
+///     context.cancelled().await;
+///     Err("stopped".into())
+/// };
+/// let lease = Lease::new();
+/// let run = lease.run_once(handler, job("mail", "user-7"));
+/// let stop = async { lease.cancel(CancelReason::WorkerShutdown) };
+/// let (outcome, ()) = tokio::join!(run, stop);
+/// assert_eq!(outcome, Some(Outcome::Release));
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lease(Context);
+
+impl Lease {
+    /// A lease that lasts.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(lasting_context())
+    }
+
+    /// Runs a handler on one job, and tells what a worker would settle. None: nothing, since what a handler returns is
+    /// dropped when its lease was lost or its job cancelled.
+    pub async fn run_once(&self, handler: impl Handler, job: Job) -> Option<Outcome> {
+        let chain = Chain::new(Vec::new(), handler);
+        let outcome = chain.run(self.0.clone(), job).await;
+        outcome.after(self.0.reason())
+    }
+
+    /// Tells the handler to stop: before it starts, while it runs, from within it. The first reason stays.
+    pub fn cancel(&self, reason: CancelReason) {
+        self.0.cancel(reason);
+    }
+}
+
+impl Default for Lease {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn lasting_context() -> Context {
+    Context::new(Instant::now() + Duration::from_secs(3_600))
+}
+
+/// A job to run: its first attempt, without a payload. Its fields can be set.
 #[must_use]
 pub fn job(queue: impl Into<String>, key: impl Into<String>) -> Job {
     Job {

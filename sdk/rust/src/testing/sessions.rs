@@ -11,6 +11,7 @@ use super::{
     Fake,
     answers::bad_field,
     state::{Session, State},
+    submits::is_queue_name,
 };
 use crate::{
     raw::{self, lease_request::Message as Up, lease_response::Message as Down},
@@ -57,6 +58,12 @@ impl Fake {
             let _ = outbound.send(Err(bad_field("hello", "comes first")));
             return;
         };
+        let mut queues = hello.queues.iter();
+        if queues.any(|one| !is_queue_name(&one.queue)) {
+            let refused = bad_field("queues.queue", "must match [a-z0-9][a-z0-9_-]{0,63}");
+            let _ = outbound.send(Err(refused));
+            return;
+        }
         let id = self.change(|state| state.hello(hello, outbound.clone()));
         drop(outbound);
         loop {

@@ -98,13 +98,23 @@ impl State {
 }
 
 fn check(request: &raw::SubmitRequest) -> Result<(), Status> {
-    if request.queue.is_empty() {
-        return Err(bad_field("queue", "must not be empty"));
+    if !is_queue_name(&request.queue) {
+        return Err(bad_field("queue", "must match [a-z0-9][a-z0-9_-]{0,63}"));
     }
     if request.key.is_empty() || request.key.len() > 512 {
         return Err(bad_field("key", "must have 1 to 512 bytes"));
     }
     Ok(())
+}
+
+pub(super) fn is_queue_name(name: &str) -> bool {
+    let first = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    bytes.len() <= 64
+        && bytes.first().is_some_and(|byte| first(*byte))
+        && bytes
+            .iter()
+            .all(|byte| first(*byte) || matches!(byte, b'_' | b'-'))
 }
 
 fn until(at: prost_types::Timestamp) -> Duration {

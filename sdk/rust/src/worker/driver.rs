@@ -20,11 +20,13 @@ use super::{
     CancelReason, Event, Shared, WorkerError,
     beats::Beats,
     event::count,
+    handler::Outcome,
     leases::{LeaseId, Leases, Terms},
     link::{Link, LinkEvent},
     outbox::Outbox,
     run_one::{Finished, Report, run_one},
     stop::{FLUSH_WITHIN, Order, Stop, Stopper},
+    tell::{Failure, Teller},
 };
 use crate::{backoff::Backoff, tasks};
 
@@ -38,6 +40,7 @@ const FAR: Duration = Duration::from_secs(86_400);
 pub(crate) struct Driver {
     pub(super) shared: Arc<Shared>,
     handlers: Handle,
+    pub(super) teller: Teller,
     pub(super) link: Link,
     pub(super) leases: Leases,
     pub(super) beats: Beats,
@@ -77,11 +80,12 @@ pub(super) struct Session {
 }
 
 impl Driver {
-    pub(crate) fn new(shared: Arc<Shared>, handlers: Handle) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, handlers: Handle, teller: Teller) -> Self {
         let now = Instant::now();
         Self {
             link: Link::new(shared.options.clone(), now),
             handlers,
+            teller,
             leases: Leases::default(),
             beats: Beats::new(now),
             outbox: Outbox::default(),
@@ -128,11 +132,11 @@ impl Driver {
         drop(self.leases);
         self.shared.healthy.store(false, Ordering::Release);
         if let Err(error) = &self.result {
-            self.shared.tell(&Event::Failed {
+            self.teller.tell(Event::Failed {
                 error: error.clone(),
             });
         }
-        self.shared.tell(&Event::Stopped { abandoned });
+        self.teller.tell(Event::Stopped { abandoned });
         self.result
     }
 
@@ -164,7 +168,7 @@ impl Driver {
             self.move_on(now);
         }
         if self.link.is_due_to_connect(now) {
-            self.shared.tell(&Event::Connecting {
+            self.teller.tell(Event::Connecting {
                 endpoint: self.link.endpoint(),
             });
             self.link.connect(now);
@@ -182,7 +186,7 @@ impl Driver {
         }
         for (queue, key, cancelled_for) in self.leases.stubborn(STUBBORN, now) {
             let queue = self.shared.queue_name(queue);
-            self.shared.tell(&Event::HandlerIgnoresCancellation {
+            self.teller.tell(Event::HandlerIgnoresCancellation {
                 queue,
                 key,
                 cancelled_for,
@@ -219,14 +223,47 @@ impl Driver {
             if late {
                 self.lose(id, CancelReason::LeaseLost, None, now);
             }
-            let outcome = self.outcome_of(id, outcome);
-            if self.leases.finish(id, outcome) {
-                self.outbox.push(id);
-            } else {
-                count(&self.shared.counters.dropped_results);
-            }
+            self.on_ended(id, outcome);
         }
         self.start_waiting();
+    }
+
+    fn on_ended(&mut self, id: LeaseId, outcome: Outcome) {
+        let stopped = self.leases.get(id).and_then(|held| held.context.reason());
+        // None is one whose lease is lost, which settles nothing.
+        let settled = outcome.after(stopped).unwrap_or(Outcome::Release);
+        let failure = self.failure(id, &settled);
+        if self.leases.finish(id, settled) {
+            self.outbox.push(id);
+            if let Some(failure) = failure {
+                self.teller.handler_failed(failure);
+            }
+        } else {
+            count(&self.shared.counters.dropped_results);
+        }
+    }
+
+    /// What is told of an ordinary error.
+    fn failure(&self, id: LeaseId, outcome: &Outcome) -> Option<Failure> {
+        let held = self.leases.get(id)?;
+        match outcome {
+            Outcome::Retry {
+                chosen: false,
+                error,
+                ..
+            } => Some(Failure {
+                queue: self.shared.queue_name(held.queue),
+                key: held.key.clone(),
+                attempt: held.attempt,
+                last: (1..=held.attempt).contains(&held.max_attempts),
+                error: error.clone(),
+            }),
+            Outcome::Complete
+            | Outcome::Retry { .. }
+            | Outcome::Fail { .. }
+            | Outcome::Release
+            | Outcome::Rerun { .. } => None,
+        }
     }
 
     /// Starts what waits, as far as there are slots.
@@ -264,7 +301,7 @@ impl Driver {
     }
 
     fn drain(&mut self, now: Instant) {
-        self.shared.tell(&Event::Draining);
+        self.teller.tell(Event::Draining);
         self.stop = Stop::Draining {
             grace_ends: now + self.shared.shutdown_grace,
         };

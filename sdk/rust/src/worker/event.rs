@@ -21,6 +21,8 @@ pub enum Event {
     Ready,
     /// Its session broke; running handlers go on while their leases hold, and it reconnects.
     Degraded {
+        /// The server's URI.
+        endpoint: String,
         /// Why, for people.
         error: String,
     },

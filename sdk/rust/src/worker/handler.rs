@@ -5,16 +5,17 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{FutureExt, future::BoxFuture};
+use futures::FutureExt;
+pub use futures::future::BoxFuture;
 
-use super::Context;
+use super::{CancelReason, Context};
 use crate::Job;
 
 /// Longest error text that is sent; servers keep no more.
 const ERROR_BYTES: usize = 2_048;
 
-/// Any error of a handler. [`Retry`], [`Fail`], [`Release`] and [`Rerun`] have a meaning of their own;
-/// every other one means: try again after the job's backoff.
+/// Any error of a handler. [`Retry`], [`Fail`], [`Release`] and [`Rerun`] have a meaning of their own, also where they
+/// are the cause of another error or came through `anyhow`; every other one means: try again after the job's backoff.
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
 /// What a handler returns: `Ok` completes the job.
@@ -108,13 +109,21 @@ impl Chain {
             rest: &self.interceptors,
             handler: &*self.handler,
         };
-        let call = async move { next.run(context, job).await };
-        match AssertUnwindSafe(call).catch_unwind().await {
-            Ok(Ok(())) => Outcome::Complete,
-            Ok(Err(error)) => Outcome::of(&*error),
-            Err(panic) => Outcome::retry(format!("the handler panicked: {}", panic_text(&*panic))),
-        }
+        // Reading an error runs its code too.
+        let call = async move {
+            match next.run(context, job).await {
+                Ok(()) => Outcome::Complete,
+                Err(error) => Outcome::of(&*error),
+            }
+        };
+        let ended = AssertUnwindSafe(call).catch_unwind().await;
+        ended.unwrap_or_else(|panic| Outcome::retry(panicked(&*panic)))
     }
+}
+
+/// What is said of a handler that panicked.
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> String {
+    format!("the handler panicked: {}", panic_text(panic))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
@@ -125,43 +134,51 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("no text")
 }
 
-/// Try again after a delay of the handler's choice.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Retry {
-    delay: Option<Duration>,
-    error: String,
-}
+/// Try again after a delay of the handler's choice. The default: after the job's backoff.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retry(Chosen);
 
 impl Retry {
     /// Try again after this long.
     #[must_use]
     pub fn after(delay: Duration) -> Self {
-        Self {
+        Self(Chosen(Outcome::Retry {
             delay: Some(delay),
             error: String::new(),
-        }
+            chosen: true,
+        }))
     }
 
     /// What went wrong.
     #[must_use]
-    pub fn because(mut self, error: impl fmt::Display) -> Self {
-        self.error = error.to_string();
+    pub fn because(mut self, why: impl fmt::Display) -> Self {
+        if let Outcome::Retry { error, .. } = &mut self.0.0 {
+            *error = cut(why.to_string());
+        }
         self
     }
 }
 
-/// Make the job a dead letter now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fail {
-    reason: String,
+impl Default for Retry {
+    fn default() -> Self {
+        Self(Chosen(Outcome::Retry {
+            delay: None,
+            error: String::new(),
+            chosen: true,
+        }))
+    }
 }
+
+/// Make the job a dead letter now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fail(Chosen);
 
 impl Fail {
     /// Trying again would not help, for this reason.
     pub fn new(reason: impl fmt::Display) -> Self {
-        Self {
-            reason: reason.to_string(),
-        }
+        Self(Chosen(Outcome::Fail {
+            reason: cut(reason.to_string()),
+        }))
     }
 }
 
@@ -170,41 +187,82 @@ impl Fail {
 pub struct Release;
 
 /// The job is done, and its key is to run again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rerun {
-    delay: Duration,
-    payload: Option<Bytes>,
-}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rerun(Chosen);
 
 impl Rerun {
     /// Run the key again after this long.
     #[must_use]
     pub fn after(delay: Duration) -> Self {
-        Self {
+        Self(Chosen(Outcome::Rerun {
             delay,
             payload: None,
-        }
+        }))
     }
 
     /// The payload of the next job. Default: the same.
     #[must_use]
-    pub fn payload(mut self, payload: impl Into<Bytes>) -> Self {
-        self.payload = Some(payload.into());
+    pub fn payload(mut self, next: impl Into<Bytes>) -> Self {
+        if let Outcome::Rerun { payload, .. } = &mut self.0.0 {
+            *payload = Some(next.into());
+        }
         self
     }
 }
 
+/// What [`Retry`], [`Fail`], [`Release`] and [`Rerun`] mean. It is the source of each as an error, because what boxes
+/// errors, such as `anyhow`, may hide the type of an error and not that of its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Chosen(Outcome);
+
+static RELEASE: Chosen = Chosen(Outcome::Release);
+
+impl Chosen {
+    /// What the handler chose, however deep it is in the error that it returned.
+    fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Outcome> {
+        std::iter::successors(Some(error), |error| (*error).source())
+            .find_map(|error| error.downcast_ref::<Self>())
+            .map(|chosen| &chosen.0)
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Outcome::Retry { error, .. } if error.is_empty() => f.write_str("no reason was given"),
+            Outcome::Retry { error: text, .. } | Outcome::Fail { reason: text } => {
+                f.write_str(text)
+            }
+            Outcome::Release => f.write_str("it costs no attempt"),
+            Outcome::Rerun { delay, .. } => write!(f, "in {delay:?}"),
+            Outcome::Complete => f.write_str("done"),
+        }
+    }
+}
+
+impl StdError for Chosen {}
+
 macro_rules! outcome_as_error {
-    ($($name:ident: $text:literal),*) => {$(
+    ($($name:ident: $text:literal, $source:expr;)*) => {$(
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str($text)
             }
         }
-        impl StdError for $name {}
+        impl StdError for $name {
+            fn source(&self) -> Option<&(dyn StdError + 'static)> {
+                let source: fn(&Self) -> &Chosen = $source;
+                Some(source(self))
+            }
+        }
     )*};
 }
-outcome_as_error!(Retry: "to be tried again", Fail: "failed for good", Release: "given back", Rerun: "to run again");
+outcome_as_error! {
+    Retry: "to be tried again", |retry| &retry.0;
+    Fail: "failed for good", |fail| &fail.0;
+    Release: "given back", |_| &RELEASE;
+    Rerun: "to run again", |rerun| &rerun.0;
+}
 
 /// How a handler's run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -246,35 +304,41 @@ impl Outcome {
         }
     }
 
-    fn of(error: &(dyn StdError + Send + Sync + 'static)) -> Self {
-        if let Some(Retry { delay, error }) = error.downcast_ref() {
-            return Self::Retry {
-                delay: *delay,
-                error: cut(error.clone()),
-                chosen: true,
-            };
+    /// What a handler's error means.
+    pub(crate) fn of(error: &(dyn StdError + Send + Sync + 'static)) -> Self {
+        match Chosen::find(error) {
+            Some(chosen) => chosen.clone(),
+            None => Self::retry(with_causes(error)),
         }
-        if let Some(Fail { reason }) = error.downcast_ref() {
-            return Self::Fail {
-                reason: cut(reason.clone()),
-            };
+    }
+
+    /// What a worker makes of it where the handler was told to stop for this reason: none where it is dropped. An
+    /// ordinary error of one that was told to stop because the worker stops is no failure of the job.
+    pub(crate) fn after(self, stopped: Option<CancelReason>) -> Option<Self> {
+        match stopped {
+            Some(CancelReason::LeaseLost | CancelReason::JobCancelled) => None,
+            Some(CancelReason::WorkerShutdown)
+                if matches!(self, Self::Retry { chosen: false, .. }) =>
+            {
+                Some(Self::Release)
+            }
+            Some(CancelReason::WorkerShutdown) | None => Some(self),
         }
-        if let Some(Rerun { delay, payload }) = error.downcast_ref() {
-            return Self::Rerun {
-                delay: *delay,
-                payload: payload.clone(),
-            };
-        }
-        if error.is::<Release>() {
-            return Self::Release;
-        }
-        Self::retry(with_causes(error))
     }
 }
 
+/// The error with its causes; what has been said is not said again, since many errors tell their cause themselves.
 fn with_causes(error: &(dyn StdError + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    causes
+        .map(ToString::to_string)
+        .fold(error.to_string(), |text, cause| {
+            if text.ends_with(&cause) {
+                text
+            } else {
+                format!("{text}: {cause}")
+            }
+        })
 }
 
 fn cut(mut text: String) -> String {

@@ -44,6 +44,8 @@ pub(crate) struct Held {
     /// Which of the worker's queues.
     pub(crate) queue: usize,
     pub(crate) key: String,
+    pub(crate) attempt: u32,
+    pub(crate) max_attempts: u32,
     pub(crate) fencing_number: u64,
     pub(crate) context: Context,
     pub(crate) phase: Phase,
@@ -92,6 +94,8 @@ impl Leases {
             token: token.clone(),
             queue,
             key: job.key.clone(),
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
             fencing_number: job.fencing_number,
             context: Context::new(fence),
             phase: Phase::Waiting(Box::new(job)),

@@ -17,19 +17,22 @@ mod run_one;
 mod sending;
 mod session;
 mod stop;
+mod tell;
 
 pub use builder::{Subscription, WorkerBuilder};
 pub use context::{CancelReason, Context};
 pub use event::{Counts, Event, SettledOutcome};
 pub use handler::{
-    Fail, Handler, HandlerError, HandlerResult, Interceptor, Next, Outcome, Release, Rerun, Retry,
+    BoxFuture, Fail, Handler, HandlerError, HandlerResult, Interceptor, Next, Outcome, Release,
+    Rerun, Retry,
 };
 
 pub(crate) use handler::Chain;
+#[cfg(feature = "otel")]
+pub(crate) use handler::panicked;
 
 use std::{
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -47,6 +50,7 @@ use crate::{Client, Error, client::Options, raw, tasks};
 use driver::Driver;
 use event::{Counters, OnEvent};
 use stop::{Order, Stopper};
+use tell::Teller;
 
 /// Runs the jobs of one or more queues. Clones are handles to the same worker.
 #[derive(Clone)]
@@ -54,6 +58,8 @@ pub struct Worker(Arc<Shared>);
 
 /// What the worker's owner, its loop and its handlers share.
 pub(crate) struct Shared {
+    /// An option that breaks its limit.
+    fault: Option<Error>,
     options: Options,
     queues: Vec<raw::QueueSubscription>,
     concurrency: usize,
@@ -72,9 +78,12 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
+    /// An option breaks its limit; nothing was started.
+    #[error("failed to start: {0}")]
+    Options(Error),
     /// The server refuses what the worker asks for, and would again.
     #[error("failed to open the session: {0}")]
-    Refused(#[source] Error),
+    Refused(Error),
     /// A newer session has the same worker id; going on would only take turns with it.
     #[error("failed to go on: a newer worker has the same worker id")]
     Superseded,
@@ -86,7 +95,7 @@ pub enum WorkerError {
     StartedBefore,
     /// The operating system refused a thread or a signal handler.
     #[error("failed to start: {0}")]
-    System(#[source] Arc<io::Error>),
+    System(Arc<io::Error>),
     /// The worker's loop ended unexpectedly; handlers were cancelled.
     #[error("failed to go on: the worker's loop ended unexpectedly")]
     Broken,
@@ -151,22 +160,28 @@ impl Worker {
         &self,
         stopper: impl FnOnce() -> io::Result<Stopper> + Send + 'static,
     ) -> Result<(), WorkerError> {
+        if let Some(fault) = &self.0.fault {
+            return Err(WorkerError::Options(fault.clone()));
+        }
         if self.0.started.swap(true, Ordering::AcqRel) {
             return Err(WorkerError::StartedBefore);
         }
         let (sender, receiver) = oneshot::channel();
         let (shared, handlers) = (self.0.clone(), Handle::current());
+        let (teller, told) = Teller::start(shared.clone()).map_err(system)?;
         let guard = self.release_on_drop();
         tasks::own_thread("keywork-worker", move || async move {
-            let result = match stopper() {
-                Ok(stopper) => Driver::new(shared, handlers).run(stopper).await,
-                Err(error) => Err(system(error)),
-            };
+            let _silent = tell::silence();
+            let driver = Driver::new(shared, handlers, teller);
+            let result = drive(driver, stopper).await;
+            told.wait().await;
             // Nobody listens any more when the run was dropped.
             let _ = sender.send(result);
         })
         .map_err(system)?;
         let result = receiver.await.unwrap_or(Err(WorkerError::Broken));
+        // Also where the loop broke.
+        self.0.healthy.store(false, Ordering::Release);
         guard.disarm();
         result
     }
@@ -193,6 +208,13 @@ impl Drop for ReleaseOnDrop {
     }
 }
 
+async fn drive(
+    driver: Driver,
+    stopper: impl FnOnce() -> io::Result<Stopper>,
+) -> Result<(), WorkerError> {
+    driver.run(stopper().map_err(system)?).await
+}
+
 fn system(error: io::Error) -> WorkerError {
     WorkerError::System(Arc::new(error))
 }
@@ -200,20 +222,6 @@ fn system(error: io::Error) -> WorkerError {
 impl Shared {
     fn order(&self, order: Order) {
         stop::give(&self.orders, order);
-    }
-
-    /// Tells the owner. What a callback does wrong must not end the worker.
-    fn tell(&self, event: &Event) {
-        if let Some(on_event) = &self.on_event {
-            let _ = catch_unwind(AssertUnwindSafe(|| on_event(event)));
-        }
-    }
-
-    /// As `tell`, for what happens with every job: nothing is made where nobody listens.
-    fn tell_often(&self, event: impl FnOnce() -> Event) {
-        if self.on_event.is_some() {
-            self.tell(&event());
-        }
     }
 
     fn queue_name(&self, number: usize) -> String {

@@ -86,7 +86,7 @@ impl Driver {
         self.beats.opened(self.session.hello_sent);
         self.shared.healthy.store(true, Ordering::Release);
         count(&self.shared.counters.sessions);
-        self.shared.tell(&Event::Ready);
+        self.teller.tell(Event::Ready);
     }
 
     fn extend(&mut self, token: &Bytes, left: Option<prost_types::Duration>) {
@@ -191,25 +191,12 @@ impl Driver {
             return;
         };
         count(&self.shared.counters.leases_lost);
-        self.shared.tell(&Event::LeaseLost {
+        self.teller.tell(Event::LeaseLost {
             queue: self.shared.queue_name(queue),
             key,
             reason: why,
         });
         self.sweep_by(now + super::driver::STUBBORN);
-    }
-
-    /// What a handler's end means. An ordinary error of one that was told to stop is no failure of the job.
-    pub(super) fn outcome_of(&self, id: LeaseId, outcome: Outcome) -> Outcome {
-        let context = self.leases.get(id).map(|held| &held.context);
-        let stopped =
-            context.and_then(super::Context::reason) == Some(CancelReason::WorkerShutdown);
-        let by_chance = matches!(outcome, Outcome::Retry { chosen: false, .. });
-        if stopped && by_chance {
-            Outcome::Release
-        } else {
-            outcome
-        }
     }
 
     fn on_results(&mut self, results: raw::SettlementResults, now: Instant) {
@@ -249,7 +236,7 @@ impl Driver {
         } else {
             LostReason::Expired
         };
-        self.shared.tell(&Event::LeaseLost {
+        self.teller.tell(Event::LeaseLost {
             queue: self.shared.queue_name(held.queue),
             key: held.key.clone(),
             reason: Some(reason),
@@ -259,7 +246,7 @@ impl Driver {
 
     fn tell_settled(&self, held: Held, answer: raw::SettlementOutcome) {
         use raw::SettlementOutcome as Answer;
-        self.shared.tell_often(|| Event::Settled {
+        self.teller.tell_often(|| Event::Settled {
             queue: self.shared.queue_name(held.queue),
             key: held.key,
             fencing_number: held.fencing_number,
@@ -287,7 +274,7 @@ impl Driver {
             held.phase,
             super::leases::Phase::Settling(Outcome::Retry { delay: None, .. })
         );
-        self.shared.tell(&Event::SettlementRejected {
+        self.teller.tell(Event::SettlementRejected {
             queue,
             key,
             error: text.clone(),
@@ -364,7 +351,8 @@ impl Driver {
             // Where there is a grace, fences have come nearer.
             self.sweep_by(now);
         }
-        self.shared.tell(&Event::Degraded {
+        self.teller.tell(Event::Degraded {
+            endpoint: self.link.endpoint(),
             error: error.to_owned(),
         });
     }

@@ -1,6 +1,8 @@
 //! The SDK against a fake server: scenarios named as laws.
 
 mod leases;
+mod logs;
+mod options;
 mod sessions;
 mod settling;
 mod stopping;

@@ -7,10 +7,10 @@ use futures::future::BoxFuture;
 use keywork_sdk::{
     Context, Job, Submit, raw,
     raw::SettlementOutcome as Answer,
-    testing::{FakeServer, job, run_once},
+    testing::{FakeServer, Lease, job, run_once},
     worker::{
-        Event, Fail, HandlerError, HandlerResult, Interceptor, Next, Outcome, Release, Rerun,
-        Retry, SettledOutcome,
+        CancelReason, Event, Fail, HandlerError, HandlerResult, Interceptor, Next, Outcome,
+        Release, Rerun, Retry, SettledOutcome,
     },
 };
 
@@ -280,6 +280,107 @@ async fn an_error_tells_its_causes() {
         panic!("a retry")
     };
     assert_eq!(error, "failed to sync: disk full");
+}
+
+#[tokio::test]
+async fn a_cause_that_its_error_tells_already_is_not_told_again() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("failed to sync: {0}")]
+    struct Telling(#[source] std::io::Error);
+    let handler = |_context: Context, _job: Job| async {
+        Err(HandlerError::from(Telling(std::io::Error::other(
+            "disk full",
+        ))))
+    };
+    let Outcome::Retry { error, .. } = run_once(handler, job("q", "k")).await else {
+        panic!("a retry")
+    };
+    assert_eq!(error, "failed to sync: disk full");
+}
+
+#[tokio::test]
+async fn a_chosen_end_is_found_under_whatever_wraps_it() {
+    fn failed() -> anyhow::Result<()> {
+        Err(Fail::new("no use").into())
+    }
+    fn given_back() -> anyhow::Result<()> {
+        Err(anyhow::Error::new(Release).context("while syncing"))
+    }
+    let by_anyhow = |_context: Context, job: Job| async move {
+        match job.key.as_str() {
+            "fail" => Ok(failed()?),
+            _ => Ok(given_back()?),
+        }
+    };
+    let reason = "no use".to_owned();
+    assert_eq!(
+        run_once(by_anyhow, job("q", "fail")).await,
+        Outcome::Fail { reason }
+    );
+    assert_eq!(
+        run_once(by_anyhow, job("q", "release")).await,
+        Outcome::Release
+    );
+    assert_eq!(
+        format!("{:#}", failed().expect_err("it fails")),
+        "failed for good: no use"
+    );
+}
+
+#[tokio::test]
+async fn an_error_that_cannot_be_read_is_a_failed_attempt() {
+    #[derive(Debug)]
+    struct Unreadable;
+    impl std::fmt::Display for Unreadable {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("nor can this")
+        }
+    }
+    impl std::error::Error for Unreadable {}
+    let handler = |_context: Context, _job: Job| async { Err(HandlerError::from(Unreadable)) };
+    let outcome = run_once(handler, job("q", "k")).await;
+    assert!(
+        matches!(outcome, Outcome::Retry { chosen: false, .. }),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_lease_that_a_test_cancels_gives_what_a_worker_would_settle() {
+    let until_cancelled = |context: Context, job: Job| async move {
+        context.cancelled().await;
+        match job.key.as_str() {
+            "error" => Err("stopped".into()),
+            "chosen" => Err(Retry::default().because("stopped").into()),
+            _ => Ok(()),
+        }
+    };
+    let retry = Outcome::Retry {
+        delay: None,
+        error: "stopped".to_owned(),
+        chosen: true,
+    };
+    for (reason, key, settled) in [
+        (
+            CancelReason::WorkerShutdown,
+            "error",
+            Some(Outcome::Release),
+        ),
+        (CancelReason::WorkerShutdown, "chosen", Some(retry)),
+        (
+            CancelReason::WorkerShutdown,
+            "done",
+            Some(Outcome::Complete),
+        ),
+        (CancelReason::LeaseLost, "error", None),
+        (CancelReason::LeaseLost, "done", None),
+        (CancelReason::JobCancelled, "done", None),
+    ] {
+        let lease = Lease::new();
+        let run = lease.run_once(until_cancelled, job("q", key));
+        let (outcome, ()) = tokio::join!(run, async { lease.cancel(reason) });
+        assert_eq!(outcome, settled, "{reason:?}, {key}");
+    }
 }
 
 #[tokio::test]

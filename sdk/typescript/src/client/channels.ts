@@ -3,6 +3,7 @@ import type { ClientHttp2Session, ClientHttp2Stream, SecureClientSessionOptions 
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import type { Servers } from "./options.js";
+import { pems } from "./tls.js";
 
 /** A stream's window: what a server may send ahead of our reading it. */
 const STREAM_WINDOW = 4 << 20;
@@ -41,12 +42,9 @@ export function openChannel(servers: Servers, endpoint: string): Channel {
 }
 
 function sessionOptions({ tls }: Servers): SecureClientSessionOptions {
-  const pem = (value: string | Uint8Array) => (typeof value === "string" ? value : Buffer.from(value));
   return {
     settings: { initialWindowSize: STREAM_WINDOW },
-    ...(tls?.ca !== undefined && { ca: pem(tls.ca) }),
-    ...(tls?.cert !== undefined && { cert: pem(tls.cert) }),
-    ...(tls?.key !== undefined && { key: pem(tls.key) }),
+    ...pems(tls ?? {}),
     ...(tls?.servername !== undefined && { servername: tls.servername }),
   };
 }

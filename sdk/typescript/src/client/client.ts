@@ -24,7 +24,8 @@ export class Client implements AsyncDisposable {
   /**
    * A client of one server, such as `http://127.0.0.1:50051`, or with options. Nothing is connected yet.
    *
-   * @throws {KeyworkError} An endpoint or a header cannot be read.
+   * @throws {TypeError} An endpoint, a header or a certificate cannot be read.
+   * @throws {RangeError} A time is not positive, or there is no endpoint.
    */
   constructor(options: string | ClientOptions = {}) {
     this.#core = new Core(checked(typeof options === "string" ? { endpoints: [options] } : options));
@@ -34,12 +35,12 @@ export class Client implements AsyncDisposable {
    * A client of the servers that the environment variable `KEYWORK_SERVER` names, with commas between them; without it,
    * of `http://127.0.0.1:50051`, where `keywork serve` listens by itself.
    *
-   * @throws {KeyworkError} One of them cannot be read.
+   * @throws {TypeError} One of them cannot be read; the rest is as for `new Client`.
    */
   static fromEnv(options: Omit<ClientOptions, "endpoints"> = {}): Client {
-    const servers = process.env["KEYWORK_SERVER"] ?? "";
-    const endpoints = servers.split(",").map((server) => server.trim());
-    return new Client({ ...options, endpoints: endpoints.filter(Boolean) });
+    const servers = process.env["KEYWORK_SERVER"]?.trim();
+    if (!servers) return new Client(options);
+    return new Client({ ...options, endpoints: servers.split(",").map((server) => server.trim()) });
   }
 
   /** The generated clients: every RPC and every field, without retries. See `@keywork/sdk/raw`. */
@@ -239,7 +240,10 @@ export class Client implements AsyncDisposable {
     return schedules.deleteSchedule(this.#core, name, options);
   }
 
-  /** Closes the connections; calls under way end. Workers of this client have connections of their own. */
+  /**
+   * Closes the connections; calls under way end, and a later call connects anew. Workers of this client have connections
+   * of their own.
+   */
   close(): void {
     this.#core.channels.close();
   }

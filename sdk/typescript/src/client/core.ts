@@ -5,6 +5,7 @@ import { errorFrom, type KeyworkError } from "../errors.js";
 import { QueueAdmin } from "../generated/keywork/v1/queue_admin_pb.js";
 import { Schedules } from "../generated/keywork/v1/schedules_pb.js";
 import { WorkQueue } from "../generated/keywork/v1/work_queue_pb.js";
+import { LONGEST_TIMER_MS } from "../options.js";
 import { type Channel, Channels } from "./channels.js";
 import type { Options } from "./options.js";
 
@@ -54,7 +55,7 @@ export class Core {
     const place = this.channels.place();
     try {
       // On the wire it is a whole number.
-      const limit = Math.max(1, Math.ceil(timeoutMs));
+      const limit = Math.min(Math.max(1, Math.ceil(timeoutMs)), LONGEST_TIMER_MS);
       const answer = await call(this.raw(), { timeoutMs: limit, ...(signal && { signal }) });
       this.channels.answered(place);
       return answer;

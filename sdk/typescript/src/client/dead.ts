@@ -1,6 +1,7 @@
 /** Dead letters: looking at them, submitting them again, deleting them. */
+
+import { uint32 } from "../fields.js";
 import { type DeadJob, deadJobOf, type SubmitAnswer, submitAnswer } from "../job.js";
-import { uint32 } from "../wire.js";
 import type { CallOptions, Core } from "./core.js";
 import { type PageOptions, paged } from "./pages.js";
 
@@ -10,7 +11,7 @@ export interface ListDeadJobsOptions extends CallOptions, PageOptions {
   readonly key?: string;
 }
 
-/** Which dead letters to redrive: these, by `deadId` (at most 1,000), or the oldest ones, at most this many. */
+/** Which dead letters to redrive: these, by `deadId` (at most 1,000; none are none), or so many of the oldest ones. */
 export type Which = readonly bigint[] | { readonly oldest: number };
 
 /**
@@ -39,9 +40,10 @@ export async function redriveDeadJobs(
   which: Which,
   options: CallOptions,
 ): Promise<Redriven[]> {
-  // No ids would mean the oldest ones.
-  if (!("oldest" in which) && which.length === 0) return [];
-  const chosen = "oldest" in which ? { maxJobs: uint32(which.oldest, "oldest") } : { deadIds: [...which] };
+  const oldest = "oldest" in which ? uint32(which.oldest, "oldest") : undefined;
+  // For a server, no number and no ids would mean as many of the oldest as it thinks fit.
+  if (oldest === 0 || (!("oldest" in which) && which.length === 0)) return [];
+  const chosen = "oldest" in which ? { maxJobs: which.oldest } : { deadIds: [...which] };
   const answer = await core.call(
     (clients, call) => clients.workQueue.redriveDeadJobs({ queue, ...chosen }, call),
     options,
@@ -55,6 +57,7 @@ export async function deleteDeadJobs(
   which: { readonly deadIds: readonly bigint[] } | { readonly all: true },
   options: CallOptions,
 ): Promise<number> {
+  if ("deadIds" in which && which.deadIds.length === 0) return 0;
   const request = "all" in which ? { queue, all: true } : { queue, deadIds: [...which.deadIds] };
   const answer = await core.call((clients, call) => clients.workQueue.deleteDeadJobs(request, call), options);
   return Number(answer.deleted);

@@ -1,7 +1,7 @@
 /** Looking at outstanding jobs, and ending them. */
 import { KeyworkError, reasons } from "../errors.js";
+import { uint32 } from "../fields.js";
 import { type Job, jobOf } from "../job.js";
-import { uint32 } from "../wire.js";
 import type { CallOptions, Core } from "./core.js";
 import { type PageOptions, paged } from "./pages.js";
 

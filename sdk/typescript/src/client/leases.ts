@@ -5,6 +5,7 @@
  */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { itemError, type KeyworkError, localError } from "../errors.js";
+import { uint32 } from "../fields.js";
 import {
   type Delivery,
   type HeartbeatResult,
@@ -15,7 +16,7 @@ import {
   SettlementOutcome as WireSettled,
 } from "../generated/keywork/v1/work_queue_pb.js";
 import { Job, jobFields, noJob } from "../job.js";
-import { durationOf, msOf, uint32 } from "../wire.js";
+import { durationOf, msOf } from "../wire.js";
 import type { CallOptions, Core } from "./core.js";
 
 /** Why a lease was lost. `UNKNOWN`: the server gave a reason that this version does not know. */

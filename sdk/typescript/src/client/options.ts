@@ -1,20 +1,9 @@
 /** What a client is told: the servers, the headers of every call, and its patience. */
-import { localError } from "../errors.js";
 import type { SubmitResult } from "../job.js";
+import { isFunction, limitMs, list } from "../options.js";
 import type { Tracing } from "../tracing.js";
 import type { Submit } from "./submit.js";
-
-/** How `https://` servers are trusted, and what they are shown. Each is a PEM text or its bytes. */
-export interface TlsOptions {
-  /** Certificate authorities, in the place of those that Node knows. */
-  readonly ca?: string | Uint8Array;
-  /** The client's certificate, for servers that ask for one. */
-  readonly cert?: string | Uint8Array;
-  /** The key of that certificate. */
-  readonly key?: string | Uint8Array;
-  /** The name to expect in the server's certificate, where it is not the endpoint's. */
-  readonly servername?: string;
-}
+import { checkTls, type TlsOptions } from "./tls.js";
 
 /** Wraps every `submit`: for metrics, defaults, checks. The first one is the outermost. */
 export type SubmitInterceptor = (
@@ -33,9 +22,9 @@ export interface ClientOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** For `https://` servers. Default: the authorities that Node knows. */
   readonly tls?: TlsOptions;
-  /** How long a submit is tried, with the same `requestId`, while servers are away. Default: 30,000. */
+  /** How long a submit is tried, with the same `requestId`, while servers are away: more than 0. Default: 30,000. */
   readonly submitDeadlineMs?: number;
-  /** How long one try of a call may take before it counts as unanswered. Default: 10,000. */
+  /** How long one try of a call may take before it counts as unanswered: more than 0. Default: 10,000. */
   readonly callTimeoutMs?: number;
   /** Wraps every `submit`. */
   readonly interceptors?: readonly SubmitInterceptor[];
@@ -61,28 +50,40 @@ export interface Options {
 }
 
 export function checked(options: ClientOptions): Options {
-  const endpoints = options.endpoints?.length ? options.endpoints : ["http://127.0.0.1:50051"];
+  const { tls, interceptors = [], tracing } = options;
+  const endpoints = endpointsOf(options.endpoints ?? ["http://127.0.0.1:50051"]);
+  if (tls !== undefined) checkTls(tls, endpoints);
   return {
-    servers: {
-      endpoints: endpoints.map(origin),
-      headers: headers(options.headers ?? {}),
-      tls: options.tls,
-    },
-    submitDeadlineMs: options.submitDeadlineMs ?? 30_000,
-    callTimeoutMs: options.callTimeoutMs ?? 10_000,
-    interceptors: options.interceptors ?? [],
-    tracing: options.tracing,
+    servers: { endpoints, headers: headers(options.headers ?? {}), tls },
+    submitDeadlineMs: limitMs("submitDeadlineMs", options.submitDeadlineMs ?? 30_000),
+    callTimeoutMs: limitMs("callTimeoutMs", options.callTimeoutMs ?? 10_000),
+    interceptors: list("interceptors", interceptors, "functions", isFunction),
+    tracing,
   };
+}
+
+function endpointsOf(given: readonly string[]): string[] {
+  const endpoints = list("endpoints", given, "URLs", (one) => typeof one === "string");
+  if (endpoints.length === 0) throw new RangeError("endpoints must name at least one server, not none");
+  return endpoints.map(origin);
 }
 
 function origin(endpoint: string): string {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
-  if (url?.protocol !== "http:" && url?.protocol !== "https:") {
-    const why = url === undefined ? "it is no URL" : "it does not begin with http:// or https://";
-    const text = `failed to read the endpoint "${endpoint}": ${why}; write such as http://127.0.0.1:50051`;
-    throw localError("INVALID_ARGUMENT", text);
-  }
-  return url.origin;
+  const wrong = whatIsWrong(url);
+  if (url !== undefined && wrong === undefined) return url.origin;
+  // It is not repeated whole: there may be a password in it.
+  const given = url?.password ? `${url.protocol}//…@${url.host}` : `"${endpoint}"`;
+  throw new TypeError(`endpoints must be such as http://127.0.0.1:50051, not ${given}: ${wrong}`);
+}
+
+/** What is left out of a URL would be changed in silence: only its origin is used. */
+function whatIsWrong(url: URL | undefined): string | undefined {
+  if (url === undefined) return "it is no URL";
+  if (!["http:", "https:"].includes(url.protocol)) return "it does not begin with http:// or https://";
+  if (url.username || url.password) return "it names a user; credentials are headers";
+  if (url.pathname !== "/" || url.search || url.hash) return "it has more than a host and a port";
+  return undefined;
 }
 
 function headers(given: Readonly<Record<string, string>>): Record<string, string> {
@@ -91,7 +92,8 @@ function headers(given: Readonly<Record<string, string>>): Record<string, string
     try {
       checked.append(name, value);
     } catch {
-      throw localError("INVALID_ARGUMENT", `failed to read the header ${name}`);
+      // The cause has the value, which may be a secret.
+      throw new TypeError(`headers must be names and values of HTTP; the one named ${name} is not`);
     }
   }
   return Object.fromEntries(checked);

@@ -1,11 +1,12 @@
 /** Making, changing and looking at queues. */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { uint32 } from "../fields.js";
 import {
   QueueConfigSchema,
   type QueueConfig as WireConfig,
   type Queue as WireQueue,
 } from "../generated/keywork/v1/queue_admin_pb.js";
-import { dateOf, durationOf, msOf, uint32 } from "../wire.js";
+import { dateOf, durationOf, msOf } from "../wire.js";
 import type { CallOptions, Core } from "./core.js";
 import { type PageOptions, paged } from "./pages.js";
 import { type BackoffRange, backoffOf } from "./submit.js";
@@ -147,15 +148,15 @@ function wireConfig(config: QueueConfig): WireConfig {
   const wire: MessageInitShape<typeof QueueConfigSchema> = {};
   const duration = (field: keyof QueueConfig & `${string}Ms`) => {
     const ms = config[field];
-    return ms === undefined ? {} : { [field.slice(0, -2)]: durationOf(ms, field) };
+    return ms === undefined ? {} : { [field.slice(0, -2)]: durationOf(ms, `config.${field}`) };
   };
   Object.assign(wire, duration("leaseDurationMs"), duration("maxRunTimeMs"), duration("disconnectGraceMs"));
   Object.assign(wire, duration("deadLetterRetentionMs"), duration("dedupeWindowMs"));
-  if (config.maxAttempts !== undefined) wire.maxAttempts = uint32(config.maxAttempts, "maxAttempts");
-  if (config.backoff !== undefined) wire.backoff = backoffOf(config.backoff);
-  if (config.maxDepth !== undefined) wire.maxDepth = BigInt(uint32(config.maxDepth, "maxDepth"));
+  if (config.maxAttempts !== undefined) wire.maxAttempts = uint32(config.maxAttempts, "config.maxAttempts");
+  if (config.backoff !== undefined) wire.backoff = backoffOf(config.backoff, "config.backoff");
+  if (config.maxDepth !== undefined) wire.maxDepth = BigInt(uint32(config.maxDepth, "config.maxDepth"));
   if (config.maxPayloadBytes !== undefined) {
-    wire.maxPayloadBytes = uint32(config.maxPayloadBytes, "maxPayloadBytes");
+    wire.maxPayloadBytes = uint32(config.maxPayloadBytes, "config.maxPayloadBytes");
   }
   return create(QueueConfigSchema, wire);
 }

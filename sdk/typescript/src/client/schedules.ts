@@ -1,7 +1,8 @@
 /** Recurring submits. Servers that do not serve them yet answer UNIMPLEMENTED. */
 import { create } from "@bufbuild/protobuf";
+import { uint32 } from "../fields.js";
 import { ScheduleSchema, type Schedule as WireSchedule } from "../generated/keywork/v1/schedules_pb.js";
-import { dateOf, uint32 } from "../wire.js";
+import { dateOf } from "../wire.js";
 import type { CallOptions, Core } from "./core.js";
 import { type PageOptions, paged } from "./pages.js";
 import { type Submit, submitRequest } from "./submit.js";

@@ -5,7 +5,7 @@
  * the stream broke.
  */
 import { create } from "@bufbuild/protobuf";
-import { errorFrom, KeyworkError, localError, unanswered } from "../errors.js";
+import { errorFrom, KeyworkError, unanswered } from "../errors.js";
 import {
   type SubmitOfferResult,
   SubmitOfferSchema,
@@ -286,7 +286,7 @@ class Pump {
       this.#answers.push({ index, error: error.withDoubt(flying.doubt) });
     }
     this.#flying.clear();
-    this.#refused = localError(error.code, error.message);
+    this.#refused = error.unsent;
     this.#bell.ring();
   }
 }

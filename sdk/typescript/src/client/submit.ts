@@ -1,8 +1,9 @@
 /** Offering one job: what can be said of it, and the retry that keeps to one `request_id`. */
 import { randomUUID } from "node:crypto";
-import { types } from "node:util";
+import { toUSVString } from "node:util";
 import { create } from "@bufbuild/protobuf";
-import { errorFrom, localError } from "../errors.js";
+import { errorFrom, invalidField } from "../errors.js";
+import { bytesOf, kindOf, shown, textOf, uint32 } from "../fields.js";
 import {
   type SubmitRequest,
   SubmitRequestSchema,
@@ -10,7 +11,7 @@ import {
 } from "../generated/keywork/v1/work_queue_pb.js";
 import { type SubmitResult, submitResult } from "../job.js";
 import type { Tracing } from "../tracing.js";
-import { durationOf, timestampOf, uint32 } from "../wire.js";
+import { durationOf, timestampOf } from "../wire.js";
 import type { CallOptions, Core } from "./core.js";
 import { Patience } from "./patience.js";
 
@@ -23,6 +24,13 @@ import { Patience } from "./patience.js";
  * - `FAIL`: answer with an error of the code `ALREADY_EXISTS`.
  */
 export type OnConflict = "REJECT" | "RERUN" | "REPLACE" | "FAIL";
+
+const CONFLICTS: Readonly<Record<OnConflict, WireOnConflict>> = {
+  REJECT: WireOnConflict.REJECT,
+  RERUN: WireOnConflict.RERUN,
+  REPLACE: WireOnConflict.REPLACE,
+  FAIL: WireOnConflict.FAIL,
+};
 
 /** A job to offer. */
 export interface Submit {
@@ -55,6 +63,9 @@ export interface Submit {
   readonly backoff?: BackoffRange;
 }
 
+/** The attribute that says that a submit has its trace context already. */
+const TRACEPARENT = "traceparent";
+
 /** The first wait between attempts, and the longest. */
 export interface BackoffRange {
   readonly initialMs: number;
@@ -74,24 +85,26 @@ export function offerOf(submit: Submit, tracing: Tracing | undefined): Offer {
   const request = submitRequest(submit);
   const ownId = request.requestId === "";
   if (ownId) request.requestId = randomUUID();
-  if (tracing !== undefined) request.attributes = { ...request.attributes, ...tracing.inject() };
+  // One who gives the context of a submit knows better which it is.
+  if (tracing !== undefined && !Object.hasOwn(request.attributes, TRACEPARENT)) {
+    request.attributes = { ...tracing.inject(), ...request.attributes };
+  }
   return { request, ownId };
 }
 
 /** A submit as the wire has it. */
 export function submitRequest(submit: Submit): SubmitRequest {
   if (submit.delayMs !== undefined && submit.startAt !== undefined) {
-    throw localError("INVALID_ARGUMENT", "give delayMs or startAt, not both");
+    throw invalidField("startAt", "must not be given together with delayMs");
   }
   const request = create(SubmitRequestSchema, {
-    queue: submit.queue,
-    key: submit.key,
+    queue: textOf(submit.queue, "queue"),
+    key: keyOf(submit.key),
     payload: bytesOf(submit.payload),
-    contentType: submit.contentType ?? "",
-    attributes: { ...submit.attributes },
-    requestId: submit.requestId ?? "",
-    onConflict:
-      submit.onConflict === undefined ? WireOnConflict.UNSPECIFIED : WireOnConflict[submit.onConflict],
+    contentType: textOf(submit.contentType ?? "", "contentType"),
+    attributes: attributesOf(submit.attributes ?? {}),
+    requestId: textOf(submit.requestId ?? "", "requestId"),
+    onConflict: conflictOf(submit.onConflict),
     maxAttempts: uint32(submit.maxAttempts ?? 0, "maxAttempts"),
   });
   if (submit.delayMs !== undefined) {
@@ -105,23 +118,33 @@ export function submitRequest(submit: Submit): SubmitRequest {
   return request;
 }
 
-export function backoffOf({ initialMs, maxMs }: BackoffRange) {
-  return {
-    $typeName: "keywork.v1.Backoff" as const,
-    initial: durationOf(initialMs, "backoff.initialMs"),
-    max: durationOf(maxMs, "backoff.maxMs"),
-  };
+function keyOf(key: string): string {
+  // What is no Unicode would be sent as replacement characters, and share its key with others.
+  if (toUSVString(textOf(key, "key")) !== key) throw invalidField("key", "must be well-formed Unicode");
+  return key;
 }
 
-/** Bytes as the wire has them: text becomes UTF-8. */
-export function bytesOf(payload: Uint8Array | string | undefined): Uint8Array {
-  if (payload === undefined) return new Uint8Array();
-  if (typeof payload === "string") return new TextEncoder().encode(payload);
-  // Not every program has its types checked; an object would fail where it is sent, as if the server had.
-  if (!types.isUint8Array(payload)) {
-    throw localError("INVALID_ARGUMENT", "payload must be a text or a Uint8Array: JSON.stringify an object");
+function attributesOf(attributes: Readonly<Record<string, string>>): Record<string, string> {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "string") continue;
+    throw invalidField("attributes", `must have strings as values; that of ${name} is ${kindOf(value)}`);
   }
-  return payload;
+  return { ...attributes };
+}
+
+function conflictOf(onConflict: OnConflict | undefined): WireOnConflict {
+  if (onConflict === undefined) return WireOnConflict.UNSPECIFIED;
+  if (Object.hasOwn(CONFLICTS, onConflict)) return CONFLICTS[onConflict];
+  const known = Object.keys(CONFLICTS).join(", ");
+  throw invalidField("onConflict", `must be one of ${known}, not ${shown(onConflict)}`);
+}
+
+export function backoffOf({ initialMs, maxMs }: BackoffRange, name = "backoff") {
+  return {
+    $typeName: "keywork.v1.Backoff" as const,
+    initial: durationOf(initialMs, `${name}.initialMs`),
+    max: durationOf(maxMs, `${name}.maxMs`),
+  };
 }
 
 /** Offers one job through the client's interceptors. */

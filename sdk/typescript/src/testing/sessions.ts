@@ -13,7 +13,7 @@ import { durationOf } from "../wire.js";
 import type { Fake } from "./fake.js";
 import { Outbound } from "./outbound.js";
 import { settle } from "./settlements.js";
-import type { Session, State } from "./state.js";
+import { isQueueName, type Session, type State } from "./state.js";
 import { badField, statusError } from "./status.js";
 
 /** One session, from its Hello to the end of either half of its stream. */
@@ -28,6 +28,9 @@ export async function* lease(
   const first: IteratorResult<LeaseRequest, unknown> = await messages.next();
   if (first.done || first.value.message.case !== "hello") throw statusError(badField("hello", "comes first"));
   const hello = first.value.message.value;
+  if (!hello.queues.every(({ queue }) => isQueueName(queue))) {
+    throw statusError(badField("queues.queue", "must match [a-z0-9][a-z0-9_-]{0,63}"));
+  }
   const outbound = new Outbound<LeaseResponse>();
   const id = fake.change((state) => open(state, hello, outbound));
   const close = () => {

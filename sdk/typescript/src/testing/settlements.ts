@@ -1,5 +1,6 @@
 /** How jobs of the fake server end, or come back. */
 import { create } from "@bufbuild/protobuf";
+import { codeNumber, reasons } from "../errors.js";
 import { DeadReason } from "../generated/keywork/v1/job_pb.js";
 import {
   type Settlement,
@@ -11,6 +12,13 @@ import { msOf } from "../wire.js";
 import type { SettlementAnswer } from "./script.js";
 import { type Lease, nameOf, type State } from "./state.js";
 
+const RERUN_REFUSED = {
+  code: codeNumber("UNIMPLEMENTED"),
+  reason: reasons.NOT_SERVED_YET,
+  field: "rerun",
+  message: "rerun: is not served yet",
+};
+
 /** Settles a lease and notes it. */
 export function settle(state: State, settlement: Settlement): SettlementResult {
   const key = state.leases.get(nameOf(settlement.leaseToken))?.key ?? "";
@@ -18,7 +26,8 @@ export function settle(state: State, settlement: Settlement): SettlementResult {
   const { case: as = "none" } = settlement.outcome;
   state.seen.settlements.push({ key, as, error: errorOf(settlement), answer });
   const { leaseToken } = settlement;
-  return create(SettlementResultSchema, { leaseToken, outcome: SettlementOutcome[answer] });
+  const error = answer === "REJECTED" && as === "rerun" ? { error: RERUN_REFUSED } : {};
+  return create(SettlementResultSchema, { leaseToken, outcome: SettlementOutcome[answer], ...error });
 }
 
 function settleTruly(state: State, { leaseToken, outcome }: Settlement): SettlementAnswer {

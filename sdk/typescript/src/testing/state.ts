@@ -355,6 +355,11 @@ export function leftOf(lease: Lease) {
   return durationOf(Math.max(0, lease.deadline - now()), "timeLeft");
 }
 
+/** Whether a queue can have this name. */
+export function isQueueName(name: string): boolean {
+  return /^[a-z0-9][a-z0-9_-]{0,63}$/.test(name);
+}
+
 /** A token as the state names it. */
 export function nameOf(token: Uint8Array): string {
   return Buffer.from(token).toString();

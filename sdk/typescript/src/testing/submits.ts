@@ -18,8 +18,12 @@ import {
 } from "../generated/keywork/v1/work_queue_pb.js";
 import { durationOf, msOf } from "../wire.js";
 import type { Fake } from "./fake.js";
-import type { State } from "./state.js";
+import { isQueueName, type State } from "./state.js";
 import { badField, type FakeStatus, notServedYet, outage, statusError } from "./status.js";
+
+/** The largest payload of a queue that does not say otherwise. */
+const PAYLOAD_BYTES = 524_288;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** How a submit is answered; `broken`: the stream or the call breaks. */
 type Answer = SubmitResponse | FakeStatus | "broken";
@@ -60,7 +64,7 @@ export function ofMany(answer: Answer): SubmitResult {
 }
 
 function submitTruly(state: State, request: SubmitRequest): SubmitResponse | FakeStatus {
-  const refusal = check(request);
+  const refusal = check(state, request);
   if (refusal !== undefined) return refusal;
   const queue = state.queue(request.queue);
   const before = queue.accepted.get(request.requestId);
@@ -73,10 +77,17 @@ function submitTruly(state: State, request: SubmitRequest): SubmitResponse | Fak
   return response(SubmitOutcome.ALREADY_OUTSTANDING, busy.job);
 }
 
-function check(request: SubmitRequest): FakeStatus | undefined {
-  if (request.queue === "") return badField("queue", "must not be empty");
+/** What servers refuse, so that a test finds it before they do. */
+function check(state: State, request: SubmitRequest): FakeStatus | undefined {
+  if (!isQueueName(request.queue)) return badField("queue", "must match [a-z0-9][a-z0-9_-]{0,63}");
   const bytes = Buffer.byteLength(request.key);
   if (bytes === 0 || bytes > 512) return badField("key", "must have 1 to 512 bytes");
+  if (request.requestId !== "" && !UUID.test(request.requestId))
+    return badField("request_id", "must be a UUID");
+  if (request.maxAttempts > 1_000) return badField("max_attempts", "must be from 1 to 1000");
+  const limit = state.queues.get(request.queue)?.config?.maxPayloadBytes ?? PAYLOAD_BYTES;
+  const { length } = request.payload;
+  if (length > limit) return badField("payload", `has ${length} bytes; the queue's limit is ${limit}`);
   if (request.onConflict === OnConflict.RERUN || request.onConflict === OnConflict.REPLACE) {
     return notServedYet(OnConflict[request.onConflict]);
   }

@@ -8,8 +8,11 @@ export type ThreadEvent =
   | { readonly type: "connecting"; readonly endpoint: string }
   /** Its session is open: it is served. */
   | { readonly type: "ready" }
-  /** Its session broke; running handlers go on while their leases hold, and it reconnects. `error` is for people. */
-  | { readonly type: "degraded"; readonly error: string }
+  /**
+   * Its session with this server broke, or none could be opened; running handlers go on while their leases hold, and it
+   * reconnects. `error` is for people.
+   */
+  | { readonly type: "degraded"; readonly endpoint: string; readonly error: string }
   /** It takes no more jobs and finishes what runs. */
   | { readonly type: "draining" }
   /**

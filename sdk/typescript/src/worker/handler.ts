@@ -2,7 +2,7 @@
 import type { Job } from "../job.js";
 import type { Tracing } from "../tracing.js";
 import type { Context } from "./context.js";
-import { type HandlerResult, type Outcome, outcomeOfReturn, outcomeOfThrow } from "./outcome.js";
+import { type HandlerResult, type HandlerRun, runOfReturn, runOfThrow } from "./outcome.js";
 
 /**
  * Runs one job. Returning completes it; `Retry`, `Fail`, `Release` and `Rerun`, returned or thrown, have a meaning of
@@ -17,8 +17,8 @@ export type Interceptor = (
   next: () => Promise<HandlerResult>,
 ) => Promise<HandlerResult>;
 
-/** Runs one job to its outcome, whatever the handler does. */
-export type Chain = (context: Context, job: Job) => Promise<Outcome>;
+/** Runs one job to its outcome, whatever the handler does: it never rejects. */
+export type Chain = (context: Context, job: Job) => Promise<HandlerRun>;
 
 /** The interceptors around the handler: the first one is the outermost, and tracing is around them all. */
 export function chainOf(
@@ -31,13 +31,27 @@ export function chainOf(
     if (interceptor === undefined) return Promise.resolve(handler(context, job));
     return interceptor(context, job, () => attempt(() => call(context, job, place + 1)));
   };
-  return async (context, job) => {
+  const run: Chain = async (context, job) => {
     try {
-      const run = () => attempt(() => call(context, job));
-      return outcomeOfReturn(await (tracing === undefined ? run() : tracing.run(job, run)));
+      return runOfReturn(await call(context, job));
     } catch (thrown) {
-      return outcomeOfThrow(thrown);
+      return runOfThrow(thrown, context.reason);
     }
+  };
+  return tracing === undefined ? run : traced(tracing, run);
+}
+
+/** Tracing decides nothing: whatever it does wrong, the handler runs, and once. */
+function traced(tracing: Tracing, run: Chain): Chain {
+  return async (context, job) => {
+    let ended: Promise<HandlerRun> | undefined;
+    const runOnce = () => (ended ??= run(context, job));
+    try {
+      await tracing.run(job, runOnce);
+    } catch {
+      // What the handler threw is in its run: this is tracing's own trouble.
+    }
+    return runOnce();
   };
 }
 

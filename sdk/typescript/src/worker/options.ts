@@ -3,6 +3,7 @@ import type { Client } from "../client/client.js";
 import type { Tracing } from "../tracing.js";
 import type { WorkerEvent } from "./events.js";
 import type { Handler, Interceptor } from "./handler.js";
+import type { Logger } from "./logger.js";
 
 /** A queue that a worker serves, and its share of the worker against its other queues. */
 export interface Subscription {
@@ -15,13 +16,12 @@ export interface Subscription {
 export interface WorkerOptions {
   /** Knows the servers. The worker has a connection of its own. */
   readonly client: Client;
-  /** The queues to serve: 1 to 64. */
+  /** The queues to serve: 1 to 64, none of them twice. */
   readonly queues: readonly (string | Subscription)[];
   /** Runs the jobs. */
   readonly handler: Handler;
   /**
-   * How many handlers run at once, which is how many leases the worker holds: 1 to 100,000, and the
-   * nearest of these where it is given another. Default: 16.
+   * How many handlers run at once, which is how many leases the worker holds: 1 to 100,000. Default: 16.
    */
   readonly concurrency?: number;
   /**
@@ -36,13 +36,18 @@ export interface WorkerOptions {
   readonly cancelGraceMs?: number;
   /**
    * Names this process at the servers. A newer worker of the same name takes over from an older one, so no two that
-   * run at once may share it. Default: a random one.
+   * run at once may share it: 1 to 256 bytes. Default: one of the host, the process and chance.
    */
   readonly workerId?: string;
   /** Wrap every handler call; the first one is the outermost. */
   readonly interceptors?: readonly Interceptor[];
-  /** Told of everything that happens. What it throws is dropped. */
+  /** Told of everything that happens. What it throws ends nothing, and is logged once. */
   readonly onEvent?: (event: WorkerEvent) => void;
+  /**
+   * Where it logs to: `console`, or another logger. Default: warnings to `console.warn`, and nothing else. What a logger
+   * throws is dropped.
+   */
+  readonly logger?: Logger;
   /** Carries trace context from submits to handlers. Default: the client's. */
   readonly tracing?: Tracing;
   /**

@@ -1,7 +1,9 @@
 /** How a handler's run can end, and what that means for its job. */
 
-import { bytesOf } from "../client/submit.js";
-import { localError } from "../errors.js";
+import { inspect } from "node:util";
+import { bytesOf } from "../fields.js";
+import { graceMs } from "../options.js";
+import type { CancelReason } from "./shared.js";
 
 /** Longest error text that is sent; servers keep no more. */
 const ERROR_BYTES = 2_048;
@@ -15,8 +17,7 @@ export class Retry extends Error {
   /** @param because What went wrong. */
   constructor({ delayMs, because = "" }: { readonly delayMs?: number; readonly because?: string } = {}) {
     super(because);
-    if (delayMs !== undefined) checkDelay(delayMs);
-    this.delayMs = delayMs;
+    this.delayMs = delayMs === undefined ? undefined : graceMs("delayMs", delayMs);
   }
 }
 
@@ -42,8 +43,7 @@ export class Rerun extends Error {
     payload,
   }: { readonly delayMs?: number; readonly payload?: Uint8Array | string } = {}) {
     super();
-    checkDelay(delayMs);
-    this.delayMs = delayMs;
+    this.delayMs = graceMs("delayMs", delayMs);
     this.payload = payload === undefined ? undefined : bytesOf(payload);
   }
 }
@@ -68,14 +68,26 @@ export type Outcome =
   /** The job is done and its key runs again. */
   | { readonly as: "rerun"; readonly delayMs: number; readonly payload?: Uint8Array };
 
-/** What a handler's return means. */
-export function outcomeOfReturn(returned: unknown): Outcome {
-  return chosenOutcome(returned) ?? { as: "complete" };
+/** How one run of a handler ended. */
+export interface HandlerRun {
+  /** What becomes of the job, unless its lease was lost before. */
+  readonly outcome: Outcome;
+  /** What the handler threw, where it was an ordinary error for which the job is tried again. */
+  readonly error?: unknown;
 }
 
-/** What it means that a handler threw. */
-export function outcomeOfThrow(thrown: unknown): Outcome {
-  return chosenOutcome(thrown) ?? retry(withCauses(thrown));
+/** What a handler's return means. */
+export function runOfReturn(returned: unknown): HandlerRun {
+  return { outcome: chosenOutcome(returned) ?? { as: "complete" } };
+}
+
+/** What it means that a handler threw. `reason`: it was told to stop before. */
+export function runOfThrow(thrown: unknown, reason: CancelReason | undefined): HandlerRun {
+  const chosen = chosenOutcome(thrown);
+  if (chosen !== undefined) return { outcome: chosen };
+  // That it ended so because it was told to is no failure of the job.
+  if (reason === "WORKER_SHUTDOWN") return { outcome: { as: "release" } };
+  return { outcome: retry(textOfThrown(thrown)), error: thrown };
 }
 
 /** Tried again after the job's backoff. */
@@ -96,15 +108,28 @@ function chosenOutcome(value: unknown): Outcome | undefined {
   return undefined;
 }
 
-function withCauses(thrown: unknown): string {
+/** The text of what was thrown, with its causes. Whatever it is: a handler may throw anything. */
+export function textOfThrown(thrown: unknown): string {
   const texts: string[] = [];
   const seen = new Set<unknown>();
   for (let error = thrown; error !== undefined && !seen.has(error); ) {
     seen.add(error);
-    texts.push(error instanceof Error ? error.message || error.name : String(error));
+    texts.push(ownText(error));
     error = error instanceof Error ? error.cause : undefined;
   }
   return texts.join(": ") || "no text";
+}
+
+function ownText(thrown: unknown): string {
+  try {
+    if (!(thrown instanceof Error)) return typeof thrown === "string" ? thrown : inspect(thrown);
+    if (thrown.message) return String(thrown.message);
+    // Such as that of a connection that failed with every address of a name.
+    const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [];
+    return errors.slice(0, 10).map(ownText).join("; ") || thrown.name;
+  } catch {
+    return "something that cannot be shown was thrown";
+  }
 }
 
 /** Cuts a text to what servers keep, between two characters. */
@@ -114,10 +139,4 @@ function cut(text: string): string {
   let end = ERROR_BYTES;
   while (((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return bytes.toString("utf8", 0, end);
-}
-
-function checkDelay(delayMs: number): void {
-  if (!Number.isFinite(delayMs) || delayMs < 0) {
-    throw localError("INVALID_ARGUMENT", `delayMs must be a number of milliseconds, not ${delayMs}`);
-  }
 }

@@ -27,8 +27,8 @@ export interface ThreadData {
   cancelGraceMs: number;
   workerId: string;
   shared: SharedArrayBuffer;
-  /** Somebody listens to events. */
-  tellsEvents: boolean;
+  /** Somebody listens to events: those of settlements, which come with every job, are of use. */
+  tellsSettled: boolean;
 }
 
 /** From the lease thread. */

@@ -19,6 +19,7 @@ export class Runner {
   readonly #chain: Chain;
   readonly #shared: Shared;
   readonly #report: (finished: Finished[]) => void;
+  readonly #onFailure: (job: Job, error: unknown) => void;
   readonly #running = new Map<number, { readonly context: Context; readonly slot: number }>();
   #starts: Start[] = [];
   #starting = false;
@@ -26,10 +27,22 @@ export class Runner {
   #reportAsked = false;
   #reportedAt = 0;
 
-  constructor(chain: Chain, shared: Shared, report: (finished: Finished[]) => void) {
+  /** `report` is told how handlers ended; `onFailure`, of each that threw an ordinary error. */
+  constructor(
+    chain: Chain,
+    shared: Shared,
+    report: (finished: Finished[]) => void,
+    onFailure: (job: Job, error: unknown) => void,
+  ) {
     this.#chain = chain;
     this.#shared = shared;
     this.#report = report;
+    this.#onFailure = onFailure;
+  }
+
+  /** How many handlers run. */
+  get running(): number {
+    return this.#running.size;
   }
 
   start(start: Start): void {
@@ -68,10 +81,13 @@ export class Runner {
   }
 
   async #run(lease: number, context: Context, job: Job): Promise<void> {
-    const outcome = await this.#chain(context, job);
+    const { outcome, error } = await this.#chain(context, job);
     this.#running.delete(lease);
     context.freeze();
     this.#ended(lease, outcome, true);
+    // What it threw because it was told to stop is no news.
+    const failed = outcome.as === "retry" && !outcome.chosen && !context.isCancelled;
+    if (failed) this.#onFailure(job, error);
   }
 
   #ended(lease: number, outcome: Outcome, ran: boolean): void {
@@ -108,8 +124,9 @@ export class Runner {
     this.#reportNow();
   }
 
-  /** Tells every handler to stop, without the lease thread: it is not there any more. */
+  /** Tells every handler to stop, and starts no more, without the lease thread: it is not there any more. */
   cancelAll(reason: CancelReason): void {
+    this.#starts = [];
     for (const { context, slot } of this.#running.values()) {
       this.#shared.cancel(slot, reason);
       context.fire();

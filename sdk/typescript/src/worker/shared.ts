@@ -15,7 +15,8 @@
  */
 export type CancelReason = "LEASE_LOST" | "JOB_CANCELLED" | "WORKER_SHUTDOWN";
 
-const REASONS: readonly CancelReason[] = ["LEASE_LOST", "JOB_CANCELLED", "WORKER_SHUTDOWN"];
+/** All reasons. */
+export const REASONS: readonly CancelReason[] = ["LEASE_LOST", "JOB_CANCELLED", "WORKER_SHUTDOWN"];
 
 /** What a worker has done since it was made. */
 export interface Counts {

@@ -6,12 +6,15 @@
  * after its lease was lost.
  */
 import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
 import { Worker as Thread } from "node:worker_threads";
-import { localError } from "../errors.js";
+import { kindOf, shown } from "../fields.js";
 import { ownLeaseThread } from "../lease-thread-url.js";
+import { callable, graceMs, isFunction, list, whole } from "../options.js";
 import { WorkerError, type WorkerErrorParts, workerError } from "./errors.js";
 import type { WorkerEvent } from "./events.js";
 import { chainOf } from "./handler.js";
+import { quietly, WorkerLog } from "./logger.js";
 import type { Subscription, WorkerOptions } from "./options.js";
 import { Order, type QueueShare, type ThreadData, type ToMain, type ToThread } from "./protocol.js";
 import { Runner } from "./runner.js";
@@ -27,6 +30,8 @@ export class Worker implements AsyncDisposable {
   readonly #queues: QueueShare[];
   readonly #concurrency: number;
   readonly #shared: Shared;
+  readonly #log: WorkerLog;
+  #listenerFailed = false;
   #order = Order.Work;
   #thread: Thread | undefined;
   #running: Promise<void> | undefined;
@@ -34,16 +39,16 @@ export class Worker implements AsyncDisposable {
   /**
    * Nothing is connected yet.
    *
-   * @throws {KeyworkError} No queue was given, or the concurrency is no number.
+   * @throws {RangeError} A number is out of its range, or there is no queue or one twice.
+   * @throws {TypeError} An option has another type.
    */
   constructor(options: WorkerOptions) {
-    this.#options = options;
-    this.#queues = options.queues.map(shareOf);
-    if (this.#queues.length === 0)
-      throw localError("INVALID_ARGUMENT", "queues must name at least one queue");
-    this.#concurrency = within(options.concurrency ?? 16);
-    this.workerId = options.workerId ?? `typescript-${randomUUID()}`;
+    this.#options = checked(options);
+    this.#queues = sharesOf(options.queues);
+    this.#concurrency = whole("concurrency", options.concurrency ?? 16, 1, 100_000);
+    this.workerId = workerIdOf(options.workerId);
     this.#shared = new Shared(undefined, this.#concurrency);
+    this.#log = new WorkerLog(options.logger, () => this.healthy());
   }
 
   /**
@@ -52,7 +57,9 @@ export class Worker implements AsyncDisposable {
    * @throws {WorkerError} A lost connection is no error: the worker reconnects.
    */
   async run(): Promise<void> {
-    const onSignal = () => (this.#order === Order.Work ? this.drain() : this.releaseAll());
+    let heard = 0;
+    // Counted by themselves: a program that drained by hand before the first signal has not been told to hurry.
+    const onSignal = () => (++heard === 1 ? this.drain() : this.releaseAll());
     for (const signal of SIGNALS) process.on(signal, onSignal);
     try {
       await this.#start();
@@ -125,7 +132,12 @@ export class Worker implements AsyncDisposable {
   async #work(): Promise<void> {
     const { interceptors = [], handler, client } = this.#options;
     const chain = chainOf(interceptors, handler, this.#options.tracing ?? client.options.tracing);
-    const runner = new Runner(chain, this.#shared, (finished) => this.#post({ finished }));
+    const runner = new Runner(
+      chain,
+      this.#shared,
+      (finished) => this.#post({ finished }),
+      (job, error) => this.#log.handlerFailed(job, error),
+    );
     const ended = await this.#runThread(runner);
     this.#shared.live = false;
     this.#thread = undefined;
@@ -139,7 +151,7 @@ export class Worker implements AsyncDisposable {
     return new Promise((resolve) => {
       const broken = (cause?: unknown) => {
         runner.cancelAll("LEASE_LOST");
-        resolve({ error: new WorkerError("BROKEN", cause), abandoned: 0 });
+        resolve({ error: new WorkerError("BROKEN", cause), abandoned: runner.running });
       };
       let end: { error: WorkerErrorParts | undefined; abandoned: number } | undefined;
       let thread: Thread;
@@ -180,7 +192,7 @@ export class Worker implements AsyncDisposable {
       cancelGraceMs,
       workerId: this.workerId,
       shared: this.#shared.buffer,
-      tellsEvents: onEvent !== undefined,
+      tellsSettled: onEvent !== undefined,
     };
     // What the program was started with, such as a loader or a tracer, is not for this thread.
     return new Thread(leaseThread ?? ownLeaseThread(), { workerData, execArgv: [], name: "keywork-leases" });
@@ -203,23 +215,62 @@ export class Worker implements AsyncDisposable {
     }
   }
 
-  /** Tells the owner. What a callback does wrong must not end the worker. */
+  /** Tells the log and the owner. */
   #tell(event: WorkerEvent): void {
-    try {
-      this.#options.onEvent?.(event);
-    } catch {
-      // Dropped, as the option says.
-    }
+    this.#log.event(event);
+    quietly(
+      () => this.#options.onEvent?.(event),
+      (thrown) => this.#onListenerFailure(thrown),
+    );
+  }
+
+  #onListenerFailure(thrown: unknown): void {
+    if (this.#listenerFailed) return;
+    this.#listenerFailed = true;
+    this.#log.listenerFailed(thrown);
   }
 }
 
-/** The nearest concurrency that there can be. */
-function within(concurrency: number): number {
-  if (Number.isNaN(concurrency))
-    throw localError("INVALID_ARGUMENT", "concurrency must be a number, not NaN");
-  return Math.min(Math.max(Math.floor(concurrency), 1), 100_000);
+function checked(options: WorkerOptions): WorkerOptions {
+  const { client, handler, shutdownGraceMs, cancelGraceMs, interceptors, onEvent } = options;
+  // Not by its class, of which a bundled program may have two.
+  if (typeof client?.options?.servers !== "object") {
+    throw new TypeError(`client must be a Client, not ${kindOf(client)}`);
+  }
+  callable("handler", handler);
+  if (shutdownGraceMs !== undefined) graceMs("shutdownGraceMs", shutdownGraceMs);
+  if (cancelGraceMs !== undefined) graceMs("cancelGraceMs", cancelGraceMs);
+  if (interceptors !== undefined) list("interceptors", interceptors, "functions", isFunction);
+  if (onEvent !== undefined) callable("onEvent", onEvent);
+  return options;
 }
 
-function shareOf(queue: string | Subscription): QueueShare {
-  return typeof queue === "string" ? { queue, weight: 1 } : { queue: queue.queue, weight: queue.weight ?? 1 };
+/** By default the host, the process and chance: people who look at a job see where it runs. */
+function workerIdOf(given: string | undefined): string {
+  if (given === undefined) return `${hostname().slice(0, 200)}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  if (typeof given !== "string") throw new TypeError(`workerId must be a string, not ${kindOf(given)}`);
+  const bytes = Buffer.byteLength(given);
+  if (bytes >= 1 && bytes <= 256) return given;
+  throw new RangeError(`workerId must have 1 to 256 bytes, not ${bytes}`);
+}
+
+function sharesOf(queues: WorkerOptions["queues"]): QueueShare[] {
+  const shares = list("queues", queues, "names, or of queues with weights", isSubscription).map(shareOf);
+  if (shares.length === 0) throw new RangeError("queues must name at least one queue, not none");
+  const names = shares.map(({ queue }) => queue);
+  const twice = names.find((name, place) => names.indexOf(name) !== place);
+  if (twice !== undefined)
+    throw new RangeError(`queues must name each queue once, not ${shown(twice)} twice`);
+  return shares;
+}
+
+function isSubscription(queue: unknown): boolean {
+  if (typeof queue === "string") return true;
+  return typeof queue === "object" && queue !== null && "queue" in queue && typeof queue.queue === "string";
+}
+
+function shareOf(subscription: string | Subscription, place: number): QueueShare {
+  if (typeof subscription === "string") return { queue: subscription, weight: 1 };
+  const { queue, weight = 1 } = subscription;
+  return { queue, weight: whole(`queues[${place}].weight`, weight, 1, 100) };
 }

@@ -29,7 +29,7 @@ func (p *program) start(command command) {
 	if grace := command.ShutdownGraceMS; grace != nil {
 		options.ShutdownGrace = milliseconds(*grace)
 		if *grace == 0 {
-			options.ShutdownGrace = -1
+			options.ShutdownGrace = keywork.NoGrace
 		}
 	}
 	if command.Interceptors {

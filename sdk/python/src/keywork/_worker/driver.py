@@ -20,11 +20,11 @@ from keywork._worker.link import Link
 from keywork._worker.outbox import Outbox
 from keywork._worker.sending import Sending
 from keywork._worker.session import Receiving, Session
-from keywork._worker.shared import Finished, Runner, Shared, log
+from keywork._worker.shared import Finished, Runner, Shared
 from keywork._worker.stop import FLUSH_WITHIN, Order, Stop
 from keywork.context import CancelReason
 from keywork.errors import WorkerBrokenError, WorkerError, WorkerForcedError
-from keywork.outcomes import Outcome, Release, Retry
+from keywork.outcomes import Release, settled_as
 
 if TYPE_CHECKING:
     from typing import Any
@@ -68,9 +68,9 @@ class Driver(Receiving, Sending):
         try:
             self._work()
             self.link.close()
-        except Exception:  # noqa: BLE001 - whatever it is, handlers must be told.
-            log.exception("the worker's loop broke")
+        except Exception as error:  # noqa: BLE001 - whatever it is, handlers must be told.
             self.error = WorkerBrokenError()
+            self.error.__cause__ = error
         self._end()
 
     def _work(self) -> None:
@@ -175,7 +175,7 @@ class Driver(Receiving, Sending):
         held = finished.held
         if held.fence_now(self.session.broke) <= now:
             self.lose(held, CancelReason.LEASE_LOST, None, now)
-        if self.leases.finish(held, _outcome_of(held, finished.outcome)):
+        if self.leases.finish(held, settled_as(finished.outcome, held.context.reason)):
             self.outbox.push(held)
         else:
             self.shared.counts.dropped_results += 1
@@ -265,11 +265,3 @@ class Driver(Receiving, Sending):
 
 #: What a lease's handle is until its runner sets another.
 _STARTED = object()
-
-
-def _outcome_of(held: Held, outcome: Outcome) -> Outcome:
-    """What a handler's end means. An ordinary error of one that was told to stop is no failure of the job."""
-    by_chance = isinstance(outcome, Retry) and not outcome.chosen
-    if by_chance and held.context.reason is CancelReason.WORKER_SHUTDOWN:
-        return Release()
-    return outcome

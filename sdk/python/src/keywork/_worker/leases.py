@@ -138,7 +138,7 @@ class Leases:
         self.occupied += 1
         return True
 
-    def finish(self, held: Held, outcome: Outcome) -> bool:
+    def finish(self, held: Held, outcome: Outcome | None) -> bool:
         """The handler has ended. True: its outcome is to be sent. False: it is dropped."""
         if held.phase is Phase.RUNNING:
             held.phase, held.outcome = Phase.SETTLING, outcome

@@ -45,9 +45,15 @@ class Pool:
         with self._lock:
             if self._threads == self._size:
                 return
+            name = f"keywork-handler-{self._threads + 1}"
+            try:
+                threading.Thread(target=self._run, name=name, daemon=True).start()
+            except RuntimeError:
+                # The system has no more threads: the work waits for those that there are.
+                if self._threads == 0:
+                    raise
+                return
             self._threads += 1
-            name = f"keywork-handler-{self._threads}"
-        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:

@@ -9,8 +9,9 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from keywork import handlers, outcomes
+from keywork._worker.around import Around
 from keywork._worker.pool import Pool
-from keywork._worker.shared import Finished, Shared, log
+from keywork._worker.shared import Finished, Shared
 from keywork._worker.stop import Order
 from keywork.outcomes import Outcome, Release
 
@@ -90,13 +91,14 @@ class LoopRunner:
             self._loop.call_later(BETWEEN_CANCELS, self._just_cancelled.discard, task)
 
     async def _run(self, held: Held) -> Outcome:
-        try:
-            return outcomes.of_result(await self._call(held))
-        except asyncio.CancelledError as error:
-            # Cancelled from elsewhere, as when the loop ends: the job goes back.
-            return outcomes.of_error(error) if held.context.cancelled or not _is_cancelled() else Release()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the job's.
-            return outcomes.of_error(error)
+        if held.context.cancelled:
+            return Release()
+        handler = self._handler if self._cancellable else self._in_thread(held)
+        call = handlers.chain(self._interceptors, handler)
+        around = Around(held.context, held.job, self._tracing)
+        with around:
+            around.returned(await call(held.context, held.job))
+        return around.outcome
 
     def _ended(self, held: Held, task: asyncio.Task[Outcome]) -> None:
         self._tasks.discard(task)
@@ -106,16 +108,6 @@ class LoopRunner:
         else:
             outcome = outcomes.of_error(error) if error is not None else task.result()
         self._report(held, outcome)
-
-    async def _call(self, held: Held) -> object:
-        if held.context.cancelled:
-            return Release()
-        handler = self._handler if self._cancellable else self._in_thread(held)
-        call = handlers.chain(self._interceptors, handler)
-        if self._tracing is None:
-            return await call(held.context, held.job)
-        with self._tracing.handling(held.job):
-            return await call(held.context, held.job)
 
     def _in_thread(self, held: Held) -> Any:
         async def call(context: Context, job: Job) -> object:
@@ -157,30 +149,16 @@ class ThreadRunner:
         self._pool.close()
 
     def _run(self, held: Held) -> None:
-        outcome: Outcome = Release()
+        around = Around(held.context, held.job, self._tracing)
         try:
-            if not held.context.cancelled:
-                outcome = self._outcome(held)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the job's; also a SystemExit.
-            outcome = outcomes.of_error(error)
-            if not isinstance(error, Exception):
-                log.warning("a handler ended with %r", error)
+            # What would end more than a thread, as a SystemExit, does not end the process from here either.
+            with contextlib.suppress(BaseException):
+                if not held.context.cancelled:
+                    with around:
+                        around.returned(handlers.ended(self._call(held.context, held.job)))
         finally:
-            self._shared.inbox.put(Finished(held, outcome))
-
-    def _outcome(self, held: Held) -> Outcome:
-        if self._tracing is None:
-            return handlers.ended(self._call(held.context, held.job))
-        with self._tracing.handling(held.job):
-            return handlers.ended(self._call(held.context, held.job))
+            self._shared.inbox.put(Finished(held, around.outcome))
 
 
 def _plain(handler: Any, context: Context, job: Job) -> Outcome:
     return handlers.ended(handler(context, job))
-
-
-def _is_cancelled() -> bool:
-    """Somebody has cancelled the task that this runs in; before Python 3.11 that cannot be known."""
-    task = asyncio.current_task()
-    cancelling = getattr(task, "cancelling", None)
-    return cancelling is not None and cancelling() > 0

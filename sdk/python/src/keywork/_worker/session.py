@@ -140,7 +140,7 @@ class Receiving:
         self.beats.opened(session.hello_sent)
         self.shared.healthy = True
         self.shared.counts.sessions += 1
-        self.shared.tell(events.Ready())
+        self.shared.tell(events.Ready(self.link.endpoint))
 
     def _on_deliveries(self, deliveries: Iterable[pb.Delivery]) -> None:
         for delivery in deliveries:
@@ -252,7 +252,7 @@ class Receiving:
             self.session.broke = now
             # Where there is a grace, fences have come nearer.
             self.sweep_by(now)
-        self.shared.tell(events.Degraded(error))
+        self.shared.tell(events.Degraded(error, self.link.endpoint))
 
 
 def _terms(wire: pb.QueueTerms) -> Terms:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from keywork import events
+from keywork._worker.aside import Aside
+from keywork._worker.logs import Logs, log
 from keywork._worker.stop import Order
 
 if TYPE_CHECKING:
@@ -17,9 +20,8 @@ if TYPE_CHECKING:
     from keywork.leases import SettledOutcome
     from keywork.outcomes import Outcome
 
-log = logging.getLogger("keywork")
-
-MOST_HANDLERS = 100_000
+#: The most events that wait for a callback that is slow.
+MOST_EVENTS = 100_000
 
 
 class Finished:
@@ -62,7 +64,13 @@ class Shared:
     #: Its put may be called from any thread, also within a signal handler.
     inbox: SimpleQueue[Any] = field(default_factory=SimpleQueue)
     order: Order = Order.WORK
+    #: How many have come.
+    signals: int = 0
     started: bool = False
+    logs: Logs = field(default_factory=Logs)
+
+    def __post_init__(self) -> None:
+        self._telling = Aside("keywork-events", MOST_EVENTS, self._not_told)
 
     def give(self, order: Order) -> None:
         """Gives an order, unless a stronger one was given."""
@@ -71,29 +79,33 @@ class Shared:
             self.inbox.put(order)
 
     def signalled(self) -> None:
-        """SIGTERM or SIGINT came: the first drains, the second releases everything."""
-        self.give(Order.DRAIN if self.order is Order.WORK else Order.RELEASE_ALL)
+        """SIGTERM or SIGINT came: the first drains, as `drain` may have done before, the second releases everything."""
+        self.signals += 1
+        self.give(Order.DRAIN if self.signals == 1 else Order.RELEASE_ALL)
 
     def tell(self, event: events.Event) -> None:
-        """Tells the owner. What a callback does wrong must not end the worker."""
-        if self.on_event is None:
-            return
+        """Logs it and tells the owner, whose callback may block or fail: neither the worker nor its leases suffer."""
+        self.logs.tell(event, time.monotonic())
+        if self.on_event is not None:
+            self._telling.do(partial(self._call, self.on_event, event))
+
+    def _call(self, on_event: Callable[[events.Event], object], event: events.Event) -> None:
         try:
-            self.on_event(event)
-        except Exception:
+            on_event(event)
+        except BaseException:  # noqa: BLE001 - nothing of it is the worker's.
             log.exception("on_event failed at %r", event)
+
+    def _not_told(self, count: int) -> None:
+        log.warning("on_event was not told of %d events: it is too slow", count)
+
+    def close(self) -> None:
+        """The worker is over; waits a moment until everything is told."""
+        self._telling.close()
+        self.logs.close()
 
     def tell_settled(self, held: Held, outcome: SettledOutcome) -> None:
         """Tells the owner of what happens with every job: nothing is made where nobody listens."""
         if self.on_event is not None:
             job = held.job
-            self.tell(events.Settled(job.queue, job.key, job.id, job.fencing_number, outcome))
-
-
-def weights(queues: Sequence[str] | Mapping[str, int] | str) -> dict[str, int]:
-    """The queues of a worker with their weights."""
-    if isinstance(queues, str):
-        return {queues: 1}
-    if isinstance(queues, Mapping):
-        return dict(queues)
-    return dict.fromkeys(queues, 1)
+            event = events.Settled(job.queue, job.key, job.id, job.fencing_number, outcome)
+            self._telling.do(partial(self._call, self.on_event, event))

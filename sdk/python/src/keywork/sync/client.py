@@ -164,21 +164,24 @@ class Client(Core):
         """A page of a queue's dead letters, oldest first; `key` narrows it to one key."""
         return self._do(_calls.list_dead_jobs(queue, key, page_size, page_token))
 
-    def redrive_dead_jobs(
-        self, queue: str, dead_ids: Iterable[int] | None = None, *, max_jobs: int = 0
-    ) -> list[Redriven]:
-        """Submits dead letters again, with attempts counted from 1; without ids the oldest, up to `max_jobs` (100).
+    def redrive_dead_jobs(self, queue: str, dead_ids: Iterable[int]) -> list[Redriven]:
+        """Submits these dead letters again, with attempts counted from 1.
 
         Repeating it is safe: one that was redriven is no dead letter any more.
         """
-        ids = None if dead_ids is None else list(dead_ids)
-        if ids == []:  # To the server it would mean the oldest.
-            return []
-        return self._do(_calls.redrive_dead_jobs(queue, ids or (), max_jobs))
+        ids = list(dead_ids)
+        # To the server no ids would mean the oldest.
+        return self._do(_calls.redrive_dead_jobs(queue, ids)) if ids else []
+
+    def redrive_oldest_dead_jobs(self, queue: str, max_jobs: int = 100) -> list[Redriven]:
+        """As `redrive_dead_jobs`, for the oldest: so many, at most 1,000."""
+        # To the server no number would mean its own.
+        return self._do(_calls.redrive_oldest_dead_jobs(queue, max_jobs)) if max_jobs else []
 
     def delete_dead_jobs(self, queue: str, dead_ids: Iterable[int]) -> int:
-        """Deletes dead letters for good; tells how many there were."""
-        return self._do(_calls.delete_dead_jobs(queue, dead_ids, False))
+        """Deletes these dead letters for good; tells how many there were."""
+        ids = list(dead_ids)
+        return self._do(_calls.delete_dead_jobs(queue, ids, False)) if ids else 0
 
     def delete_all_dead_jobs(self, queue: str) -> int:
         """Deletes all dead letters of a queue for good; tells how many there were."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING
 
-from keywork import handlers
+from keywork import _options, handlers
+from keywork._worker.logs import log
 from keywork._worker.runners import ThreadRunner
+from keywork.errors import WorkerError
 from keywork.worker import BaseWorker, make_shared, signals, start
 
 if TYPE_CHECKING:
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
 
     from keywork._wire import Seconds
     from keywork.context import Context
-    from keywork.errors import WorkerError
     from keywork.events import Event
     from keywork.handlers import SyncInterceptor
     from keywork.job import Job
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class Worker(BaseWorker):
-    """As `keywork.Worker`, with `run` that blocks; ``with worker:`` runs it beside the block."""
+    """As `keywork.Worker`, with `run` that blocks.
+
+    ``with worker:`` runs it beside the block, and drains it at the end. Python cannot interrupt a block from another
+    thread: one that waits for long does so with `wait`, which raises at once when the worker ends with an error.
+    """
 
     def __init__(
         self,
@@ -41,18 +47,10 @@ class Worker(BaseWorker):
         """Makes a worker; nothing is connected yet. See `keywork.Worker` for the options."""
         if handlers.is_async(handler):
             raise TypeError("the handler is an async def: use keywork.Worker for it")
-        super().__init__(
-            make_shared(
-                client._channels.options,
-                queues,
-                concurrency,
-                shutdown_grace,
-                cancel_grace,
-                worker_id,
-                on_event,
-            )
-        )
-        self._runner = ThreadRunner(self._shared, handler, list(interceptors), client._tracing)
+        super().__init__(make_shared(client, queues, concurrency, shutdown_grace, cancel_grace, worker_id, on_event))
+        handler = _options.function("the handler", handler, ("context", "job"))
+        around = _options.functions("interceptors", interceptors, ("context", "job", "following"))
+        self._runner = ThreadRunner(self._shared, handler, around, client._tracing)
         self._ended = threading.Event()
         self._error: WorkerError | None = None
 
@@ -77,28 +75,49 @@ class Worker(BaseWorker):
         stop.wait()
         self.drain()
 
-    def _start(self) -> None:
+    def _start(self, done: Callable[[WorkerError | None], None] | None = None) -> None:
         self._begin()
-        start(self._shared, self._runner, self._done)
+        start(self._shared, self._runner, done or self._done)
 
     def _done(self, error: WorkerError | None) -> None:
         self._error = error
         self._ended.set()
 
+    def wait(self, timeout: Seconds | None = None) -> bool:
+        """Blocks until the worker has ended, or the timeout is over; True: it has ended.
+
+        For a ``with`` block, in the place of a sleep.
+
+        Raises:
+            WorkerError: It ended otherwise than because it was asked to.
+        """
+        limit = None if timeout is None else _options.not_negative("timeout", timeout)
+        ended = self._ended.wait(limit)
+        if ended and self._error is not None:
+            raise self._error
+        return ended
+
     def _wait(self) -> None:
         try:
-            self._ended.wait()
+            self.wait()
+        except WorkerError:
+            raise
         except BaseException:
             # As a KeyboardInterrupt, where signals are the caller's.
             self.release_all()
             raise
-        if self._error is not None:
-            raise self._error
 
     def __enter__(self) -> Worker:
         """Starts it beside the block; signals are the caller's."""
-        self._start()
+        self._start(self._done_beside_a_block)
         return self
+
+    def _done_beside_a_block(self, error: WorkerError | None) -> None:
+        if error is not None:
+            # The block learns of it at its end only, or when it waits.
+            with contextlib.suppress(Exception):
+                log.error("the worker beside a block has ended: %s", error)
+        self._done(error)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

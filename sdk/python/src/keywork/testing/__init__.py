@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from keywork import handlers, outcomes, sync
+from keywork import sync
 from keywork._wire import Seconds, seconds
 from keywork.client import Client
-from keywork.context import Context
 from keywork.job import DeadJob, Job, JobState, read_dead, read_job
 from keywork.leases import LostReason
 from keywork.testing import _sessions
+from keywork.testing._run_once import Dropped, FakeContext, run_once, run_once_sync
 from keywork.testing._script import Script, Seen, SeenSettlement, SubmitFault
 from keywork.testing._services import Fake, QueueAdmin, WorkQueue
 from keywork.testing._state import FakeOptions, State
@@ -38,10 +36,10 @@ from keywork.v1.work_queue_pb2_grpc import add_WorkQueueServicer_to_server
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from keywork.handlers import Handler
-    from keywork.outcomes import Outcome
 
 __all__ = [
+    "Dropped",
+    "FakeContext",
     "FakeServer",
     "Script",
     "Seen",
@@ -68,26 +66,6 @@ _OPTIONS = (
 )
 
 
-async def run_once(handler: Handler, job: Job) -> Outcome:
-    """Runs a handler on one job, with a lease that lasts, and tells how it ended. No server is needed."""
-    if not handlers.is_async(handler):
-        return await asyncio.to_thread(run_once_sync, handler, job)
-    try:
-        result: Any = handler(_context(), job)
-        assert inspect.isawaitable(result)
-        return outcomes.of_result(await result)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the job's.
-        return outcomes.of_error(error)
-
-
-def run_once_sync(handler: Callable[[Context, Job], object], job: Job) -> Outcome:
-    """As `run_once`, for a plain function."""
-    try:
-        return handlers.ended(handler(_context(), job))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the job's.
-        return outcomes.of_error(error)
-
-
 def job(queue: str, key: str, payload: bytes | str = b"", **fields: Any) -> Job:
     """A job for `run_once`: its first attempt; `fields` are those of `Job`."""
     given: dict[str, Any] = {
@@ -99,10 +77,6 @@ def job(queue: str, key: str, payload: bytes | str = b"", **fields: Any) -> Job:
         "fencing_number": 1,
     }
     return Job(queue=queue, key=key, **(given | fields))
-
-
-def _context() -> Context:
-    return Context(time.monotonic() + 3_600)
 
 
 class FakeServer:

@@ -16,7 +16,7 @@ import { fenceOf, type Held, Leases, type Terms } from "./leases.js";
 import { Link } from "./link.js";
 import { Outbox } from "./outbox.js";
 import { flush, sayHello } from "./sending.js";
-import { lose, moveOn, onEnd, onMessage, onSilence, outcomeOf } from "./session.js";
+import { lose, moveOn, onEnd, onMessage, onSilence } from "./session.js";
 
 /** When a handler that goes on after its cancellation is told of. */
 export const STUBBORN_MS = 5_000;
@@ -198,7 +198,7 @@ export class Driver {
     const held = this.leases.get(lease);
     if (held === undefined) return;
     if (fenceOf(held, this.terms, this.session.broke) <= at) lose(this, held, "LEASE_LOST", undefined, at);
-    if (this.leases.finish(held, outcomeOf(this, held, outcome))) this.outbox.push(held);
+    if (this.leases.finish(held, outcome)) this.outbox.push(held);
     else if (ran) this.shared.count("droppedResults");
   }
 
@@ -313,7 +313,7 @@ export class Driver {
   }
 
   tell(event: ThreadEvent): void {
-    if (this.data.tellsEvents) this.#mail.push({ kind: "event", event });
+    this.#mail.push({ kind: "event", event });
   }
 
   /** The shared memory says that a handler is to stop: its signal is to be aborted. */
@@ -330,6 +330,7 @@ export class Driver {
   }
 
   tellSettled(held: Held, outcome: "SETTLED" | "ALREADY_SETTLED" | "LEASE_LOST"): void {
+    if (!this.data.tellsSettled) return;
     const { key, jobId, fencingNumber } = held;
     this.tell({ type: "settled", queue: this.queueOf(held), key, jobId, fencingNumber, outcome });
   }

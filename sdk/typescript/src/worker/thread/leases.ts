@@ -243,11 +243,6 @@ export class Leases {
     for (const held of running) this.#shared.cancel(held.slot, reason);
     return running;
   }
-
-  /** Why the handler of a lease is to stop, if it is. */
-  reasonOf(held: Held): CancelReason | undefined {
-    return held.slot >= 0 ? this.#shared.reason(held.slot) : undefined;
-  }
 }
 
 /** Until when a lease may be acted on. `broke` is when the stream did, if it is not live. */

@@ -14,7 +14,7 @@ import {
   type Welcome,
 } from "../../generated/keywork/v1/work_queue_pb.js";
 import { msOf, positiveMs } from "../../wire.js";
-import { type Outcome, retry } from "../outcome.js";
+import { retry } from "../outcome.js";
 import type { CancelReason } from "../shared.js";
 import { type Driver, STUBBORN_MS } from "./driver.js";
 import { fenceAt, type Held, marginOf, type Terms } from "./leases.js";
@@ -162,13 +162,6 @@ export function lose(
   driver.sweepBy(now + STUBBORN_MS);
 }
 
-/** What a handler's end means. An ordinary error of one that was told to stop is no failure of the job. */
-export function outcomeOf(driver: Driver, held: Held, outcome: Outcome): Outcome {
-  const stopped = driver.leases.reasonOf(held) === "WORKER_SHUTDOWN";
-  const byChance = outcome.as === "retry" && !outcome.chosen;
-  return stopped && byChance ? { as: "release" } : outcome;
-}
-
 function onResult(driver: Driver, result: SettlementResult, now: number): void {
   const held = driver.leases.find(result.leaseToken);
   if (held === undefined) return;
@@ -269,5 +262,5 @@ function breakOff(driver: Driver, error: string, now: number): void {
     // Where there is a grace, fences have come nearer.
     driver.sweepBy(now);
   }
-  driver.tell({ type: "degraded", error });
+  driver.tell({ type: "degraded", endpoint: driver.link.endpoint, error });
 }

@@ -54,7 +54,7 @@ pub(crate) async fn run(worker: Worker) -> ExitCode {
 
 fn name(error: &WorkerError) -> String {
     match error {
-        WorkerError::Refused(error) => code(error.code()),
+        WorkerError::Refused(error) | WorkerError::Options(error) => code(error.code()),
         WorkerError::Superseded => "SUPERSEDED",
         WorkerError::Forced => "FORCED",
         WorkerError::StartedBefore | WorkerError::System(_) | WorkerError::Broken | _ => "INTERNAL",

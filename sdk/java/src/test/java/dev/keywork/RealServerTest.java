@@ -15,6 +15,7 @@ import dev.keywork.client.QueueConfig;
 import dev.keywork.client.Settlement;
 import dev.keywork.client.Submit;
 import dev.keywork.client.SubmitOutcome;
+import dev.keywork.client.SubmitResult;
 import dev.keywork.errors.KeyworkException;
 import dev.keywork.errors.Reasons;
 import dev.keywork.job.DeadJob;
@@ -85,10 +86,10 @@ class RealServerTest {
       worker.start();
       log.untilAny("the settlement", "Settled"::equals);
     }
-    DeadJob dead = client.listDeadJobs("fails", PageRequest.first()).items().get(0);
+    DeadJob dead = client.deadLetters().list("fails", PageRequest.first()).items().get(0);
     assertEquals(DeadReason.FAILED, dead.reason());
     assertEquals("no such user", dead.job().lastError());
-    var redriven = client.redriveDeadJobs("fails", List.of(dead.deadId())).get(0);
+    var redriven = client.deadLetters().redrive("fails", List.of(dead.deadId())).get(0);
     assertInstanceOf(SubmitOutcome.Created.class, redriven.result().outcome());
     assertEquals(1, client.getJob("fails", "a").orElseThrow().attempt());
   }
@@ -100,33 +101,45 @@ class RealServerTest {
     assertEquals(Reasons.INVALID_FIELD, tooLong.reason());
     assertEquals("key", tooLong.violations().get(0).field());
     assertTrue(tooLong.hasNoSideEffects());
-    KeyworkException unknown = assertThrows(KeyworkException.class, () -> client.getQueue("no-such-queue"));
+    KeyworkException unknown = assertThrows(KeyworkException.class, () -> client.queues().get("no-such-queue"));
     assertEquals(Reasons.QUEUE_NOT_FOUND, unknown.reason());
+  }
+
+  @Test
+  void theErrorOfOneOfManyIsThatOfOneAlone() {
+    Submit bad = Submit.of("q", "");
+    KeyworkException alone = assertThrows(KeyworkException.class, () -> client.submit(bad));
+    for (List<SubmitResult> results : List.of(client.submitBatch(List.of(bad)), client.submitMany(List.of(bad)))) {
+      KeyworkException among = results.get(0).error().orElseThrow();
+      assertEquals(alone.getMessage(), among.getMessage());
+      assertEquals(alone.violations(), among.violations());
+      assertEquals(alone.code(), among.code());
+    }
   }
 
   @Test
   void whatIsPulledIsExtendedAndSettled() {
     client.submit(Submit.of("pulled", "a", "v"));
-    Leased leased = client.pull(Pull.builder("pulled").wait(Duration.ofSeconds(5)).build()).get(0);
+    Leased leased = client.leases().pull(Pull.builder("pulled").wait(Duration.ofSeconds(5)).build()).get(0);
     var extended = assertInstanceOf(
-        LeaseExtension.Extended.class, client.heartbeat(List.of(leased.token())).get(0));
+        LeaseExtension.Extended.class, client.leases().heartbeat(List.of(leased.token())).get(0));
     var settlement = new Settlement(extended.token(), Outcome.complete());
-    assertEquals(SettlementOutcome.SETTLED, client.ack(List.of(settlement)).get(0).outcome());
+    assertEquals(SettlementOutcome.SETTLED, client.leases().ack(List.of(settlement)).get(0).outcome());
     assertTrue(client.getJob("pulled", "a").isEmpty());
   }
 
   @Test
   void aQueueIsConfiguredPausedAndPurged() {
     QueueConfig config = QueueConfig.builder().leaseDuration(Duration.ofSeconds(7)).maxAttempts(3).build();
-    Queue made = client.createQueue("configured", config);
+    Queue made = client.queues().create("configured", config);
     assertEquals(Duration.ofSeconds(7), made.config().leaseDuration().orElseThrow());
-    Queue updated = client.updateQueue("configured", QueueConfig.builder().maxAttempts(4).build());
+    Queue updated = client.queues().update("configured", QueueConfig.builder().maxAttempts(4).build());
     assertEquals(4, updated.config().maxAttempts().orElseThrow());
     assertEquals(Duration.ofSeconds(7), updated.config().leaseDuration().orElseThrow());
-    assertTrue(client.pauseQueue("configured").paused());
+    assertTrue(client.queues().pause("configured").paused());
     client.submit(Submit.of("configured", "a", ""));
-    assertEquals(1, client.purgeQueue("configured"));
-    client.deleteQueue("configured", true);
+    assertEquals(1, client.queues().purge("configured"));
+    client.queues().delete("configured", true);
   }
 
   @Test
@@ -157,7 +170,7 @@ class RealServerTest {
     }).build()) {
       worker.start();
       log.untilAny("the handler", "started"::equals);
-      client.purgeQueue("purged");
+      client.queues().purge("purged");
       log.untilAny("the cancellation", CancelReason.JOB_CANCELLED::equals);
     }
   }

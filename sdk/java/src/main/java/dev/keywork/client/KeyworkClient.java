@@ -6,44 +6,22 @@ import dev.keywork.internal.Access;
 import dev.keywork.internal.Calls;
 import dev.keywork.internal.Channels;
 import dev.keywork.internal.Endpoint;
+import dev.keywork.internal.Limits;
 import dev.keywork.internal.Options;
 import dev.keywork.internal.Wire;
-import dev.keywork.internal.v1.AckRequest;
 import dev.keywork.internal.v1.CancelJobRequest;
-import dev.keywork.internal.v1.CreateQueueRequest;
-import dev.keywork.internal.v1.DeleteDeadJobsRequest;
-import dev.keywork.internal.v1.DeleteQueueRequest;
-import dev.keywork.internal.v1.DeleteScheduleRequest;
-import dev.keywork.internal.v1.Delivery;
 import dev.keywork.internal.v1.GetJobRequest;
-import dev.keywork.internal.v1.GetQueueRequest;
-import dev.keywork.internal.v1.GetScheduleRequest;
-import dev.keywork.internal.v1.HeartbeatRequest;
-import dev.keywork.internal.v1.HeartbeatResult;
-import dev.keywork.internal.v1.ListDeadJobsRequest;
 import dev.keywork.internal.v1.ListJobsRequest;
-import dev.keywork.internal.v1.ListQueuesRequest;
-import dev.keywork.internal.v1.ListSchedulesRequest;
-import dev.keywork.internal.v1.PauseQueueRequest;
-import dev.keywork.internal.v1.PurgeQueueRequest;
-import dev.keywork.internal.v1.PutScheduleRequest;
-import dev.keywork.internal.v1.QueueAdminGrpc;
-import dev.keywork.internal.v1.RedriveDeadJobsRequest;
-import dev.keywork.internal.v1.ResumeQueueRequest;
-import dev.keywork.internal.v1.SchedulesGrpc;
-import dev.keywork.internal.v1.UpdateQueueRequest;
 import dev.keywork.internal.v1.WatchJobsRequest;
 import dev.keywork.internal.v1.WorkQueueGrpc;
-import dev.keywork.job.DeadJob;
 import dev.keywork.job.Job;
 import io.grpc.ChannelCredentials;
 import io.grpc.Metadata;
-import io.grpc.MethodDescriptor;
-import io.grpc.Status;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
@@ -65,10 +43,12 @@ public final class KeyworkClient implements AutoCloseable {
 
   private final Channels channels;
   private final Submits submits;
+  private final OneCall calls;
 
   private KeyworkClient(Options options, List<SubmitInterceptor> interceptors) {
     this.channels = new Channels(options);
     this.submits = new Submits(channels, interceptors);
+    this.calls = new OneCall(channels);
   }
 
   /**
@@ -76,6 +56,7 @@ public final class KeyworkClient implements AutoCloseable {
    *
    * @param endpoint the server, such as {@code http://127.0.0.1:50051}
    * @return the client
+   * @throws IllegalArgumentException it is no URI of a server
    */
   public static KeyworkClient connect(String endpoint) {
     return builder().endpoint(endpoint).build();
@@ -86,13 +67,30 @@ public final class KeyworkClient implements AutoCloseable {
    * without it, of {@code http://127.0.0.1:50051}, where {@code keywork serve} listens by itself.
    *
    * @return the client
+   * @throws IllegalArgumentException one of them is no URI of a server
    */
   public static KeyworkClient fromEnv() {
-    Builder builder = builder();
-    for (String endpoint : System.getenv().getOrDefault("KEYWORK_SERVER", Builder.SERVER).split(",")) {
-      builder.endpoint(endpoint.strip());
+    try {
+      return builderFromEnv().build();
+    } catch (IllegalArgumentException malformed) {
+      throw new IllegalArgumentException("KEYWORK_SERVER: " + malformed.getMessage(), malformed);
     }
-    return builder.build();
+  }
+
+  /**
+   * A client of the servers that the environment variable {@code KEYWORK_SERVER} names, as {@link #fromEnv()} makes
+   * it, with more options.
+   *
+   * @return a builder that has the endpoints
+   */
+  public static Builder builderFromEnv() {
+    Builder builder = builder();
+    for (String endpoint : System.getenv().getOrDefault("KEYWORK_SERVER", "").split(",")) {
+      if (!endpoint.isBlank()) {
+        builder.endpoint(endpoint.strip());
+      }
+    }
+    return builder;
   }
 
   /**
@@ -167,7 +165,8 @@ public final class KeyworkClient implements AutoCloseable {
 
   /**
    * Offers many jobs on one stream, and answers in their order. A bad one spoils no other. Unanswered offers are made
-   * again, with the same request ids, when the stream breaks.
+   * again, with the same request ids, when the stream breaks. When this thread is interrupted, what is unanswered
+   * fails with {@code CANCELLED}.
    *
    * @param offers the offers
    * @return one result for each
@@ -175,7 +174,7 @@ public final class KeyworkClient implements AutoCloseable {
   public List<SubmitResult> submitMany(Iterable<Submit> offers) {
     List<CompletableFuture<SubmitOutcome>> outcomes = new ArrayList<>();
     try (SubmitStream stream = submitStream()) {
-      offers.forEach(submit -> outcomes.add(stream.offer(submit)));
+      offers.forEach(submit -> outcomes.add(Submits.orFailed(() -> stream.offer(submit))));
     }
     return Submits.results(outcomes);
   }
@@ -187,6 +186,44 @@ public final class KeyworkClient implements AutoCloseable {
    */
   public SubmitStream submitStream() {
     return new SubmitStream(channels, submits);
+  }
+
+  // ---- Everything else, by what it is about ----
+
+  /**
+   * Queues: made, changed, looked at, paused, purged, deleted.
+   *
+   * @return their calls
+   */
+  public Queues queues() {
+    return new Queues(calls);
+  }
+
+  /**
+   * Dead letters: looked at, submitted again, deleted.
+   *
+   * @return their calls
+   */
+  public DeadLetters deadLetters() {
+    return new DeadLetters(calls);
+  }
+
+  /**
+   * Recurring submits.
+   *
+   * @return their calls
+   */
+  public Schedules schedules() {
+    return new Schedules(calls);
+  }
+
+  /**
+   * Leases by hand, without a worker.
+   *
+   * @return their calls
+   */
+  public Leases leases() {
+    return new Leases(calls);
   }
 
   // ---- Looking at jobs ----
@@ -201,7 +238,7 @@ public final class KeyworkClient implements AutoCloseable {
   public Optional<Job> getJob(String queue, String key) {
     GetJobRequest request = GetJobRequest.newBuilder().setQueue(queue).setKey(key).build();
     try {
-      return Optional.of(Wire.job(call(WorkQueueGrpc.getGetJobMethod(), request).getJob()));
+      return Optional.of(Wire.job(calls.once(WorkQueueGrpc.getGetJobMethod(), request).getJob()));
     } catch (KeyworkException error) {
       if (error.reason().equals(Reasons.JOB_NOT_FOUND)) {
         return Optional.empty();
@@ -225,7 +262,7 @@ public final class KeyworkClient implements AutoCloseable {
         .setPageSize(page.size())
         .setPageToken(page.token())
         .build();
-    var answer = call(WorkQueueGrpc.getListJobsMethod(), request);
+    var answer = calls.once(WorkQueueGrpc.getListJobsMethod(), request);
     return Page.of(answer.getJobsList(), Wire::job, page, answer.getNextPageToken());
   }
 
@@ -251,7 +288,7 @@ public final class KeyworkClient implements AutoCloseable {
   public Job cancelJob(String queue, String key, String jobId) {
     CancelJobRequest request =
         CancelJobRequest.newBuilder().setQueue(queue).setKey(key).setJobId(jobId).build();
-    return Wire.job(call(WorkQueueGrpc.getCancelJobMethod(), request).getJob());
+    return Wire.job(calls.once(WorkQueueGrpc.getCancelJobMethod(), request).getJob());
   }
 
   /**
@@ -276,327 +313,6 @@ public final class KeyworkClient implements AutoCloseable {
     return new JobWatch(channels.at(channels.place()), request);
   }
 
-  // ---- Dead letters ----
-
-  /**
-   * A page of a queue's dead letters, oldest first.
-   *
-   * @param queue the queue's name
-   * @param page which page
-   * @return the page
-   */
-  public Page<DeadJob> listDeadJobs(String queue, PageRequest page) {
-    return listDeadJobs(queue, "", page);
-  }
-
-  /**
-   * A page of the dead letters of one key, oldest first.
-   *
-   * @param queue the queue's name
-   * @param key the key
-   * @param page which page
-   * @return the page
-   */
-  public Page<DeadJob> listDeadJobs(String queue, String key, PageRequest page) {
-    ListDeadJobsRequest request = ListDeadJobsRequest.newBuilder()
-        .setQueue(queue)
-        .setKey(key)
-        .setPageSize(page.size())
-        .setPageToken(page.token())
-        .build();
-    var answer = call(WorkQueueGrpc.getListDeadJobsMethod(), request);
-    return Page.of(answer.getJobsList(), Wire::deadJob, page, answer.getNextPageToken());
-  }
-
-  /**
-   * Submits dead letters again, with attempts counted from 1. Repeating it is safe: one that was redriven is no dead
-   * letter any more.
-   *
-   * @param queue the queue's name
-   * @param deadIds which: at most 1,000
-   * @return one result for each
-   */
-  public List<Redriven> redriveDeadJobs(String queue, Collection<Long> deadIds) {
-    if (deadIds.isEmpty()) {
-      // On the wire, no ids mean the oldest ones.
-      return List.of();
-    }
-    return redrive(RedriveDeadJobsRequest.newBuilder().setQueue(queue).addAllDeadIds(deadIds).build());
-  }
-
-  /**
-   * Submits the oldest dead letters again, with attempts counted from 1.
-   *
-   * @param queue the queue's name
-   * @param maxJobs at most this many: 1 to 1,000
-   * @return one result for each
-   */
-  public List<Redriven> redriveOldestDeadJobs(String queue, int maxJobs) {
-    return redrive(RedriveDeadJobsRequest.newBuilder().setQueue(queue).setMaxJobs(maxJobs).build());
-  }
-
-  private List<Redriven> redrive(RedriveDeadJobsRequest request) {
-    return call(WorkQueueGrpc.getRedriveDeadJobsMethod(), request).getResultsList().stream()
-        .map(result -> new Redriven(result.getDeadId(), Offer.read(result.getResult(), false)))
-        .toList();
-  }
-
-  /**
-   * Deletes dead letters for good.
-   *
-   * @param queue the queue's name
-   * @param deadIds which: at most 1,000
-   * @return how many there were
-   */
-  public long deleteDeadJobs(String queue, Collection<Long> deadIds) {
-    DeleteDeadJobsRequest request =
-        DeleteDeadJobsRequest.newBuilder().setQueue(queue).addAllDeadIds(deadIds).build();
-    return call(WorkQueueGrpc.getDeleteDeadJobsMethod(), request).getDeleted();
-  }
-
-  /**
-   * Deletes all dead letters of a queue for good.
-   *
-   * @param queue the queue's name
-   * @return how many there were
-   */
-  public long deleteAllDeadJobs(String queue) {
-    DeleteDeadJobsRequest request = DeleteDeadJobsRequest.newBuilder().setQueue(queue).setAll(true).build();
-    return call(WorkQueueGrpc.getDeleteDeadJobsMethod(), request).getDeleted();
-  }
-
-  // ---- Leasing without a stream ----
-
-  /**
-   * Leases jobs without a worker, for programs that run now and then. The caller keeps the deadlines.
-   *
-   * @param pull what
-   * @return the jobs; none when the wait ended without one
-   */
-  public List<Leased> pull(Pull pull) {
-    Duration limit = pull.patience().plus(channels.options().callTimeout());
-    var answer = call(WorkQueueGrpc.getPullMethod(), pull.request(), limit);
-    return answer.getDeliveriesList().stream().map(KeyworkClient::leased).toList();
-  }
-
-  private static Leased leased(Delivery delivery) {
-    Job job = Wire.jobBuilder(delivery.getJob())
-        .attempt(delivery.getAttempt())
-        .fencingNumber(delivery.getFencingNumber())
-        .build();
-    return new Leased(LeaseToken.of(delivery.getLeaseToken()), job, Wire.duration(delivery.getTimeLeft()));
-  }
-
-  /**
-   * Extends leases. When the call fails they are as before, or were extended.
-   *
-   * @param tokens the leases: 1 to 1,000
-   * @return one result for each, in their order
-   */
-  public List<LeaseExtension> heartbeat(Collection<LeaseToken> tokens) {
-    HeartbeatRequest.Builder request = HeartbeatRequest.newBuilder();
-    tokens.forEach(token -> request.addLeaseTokens(token.wire()));
-    return call(WorkQueueGrpc.getHeartbeatMethod(), request.build()).getResultsList().stream()
-        .map(KeyworkClient::extension)
-        .toList();
-  }
-
-  private static LeaseExtension extension(HeartbeatResult result) {
-    if (result.getLost() != dev.keywork.internal.v1.LostReason.LOST_REASON_UNSPECIFIED) {
-      return new LeaseExtension.Lost(Wire.lostReason(result.getLost()));
-    }
-    LeaseToken token = LeaseToken.of(result.getLeaseToken());
-    if (result.getTryAgain() || !result.hasTimeLeft()) {
-      return new LeaseExtension.TryAgain(token);
-    }
-    return new LeaseExtension.Extended(token, Wire.duration(result.getTimeLeft()));
-  }
-
-  /**
-   * Settles leases. Repeating it is safe.
-   *
-   * @param settlements 1 to 1,000
-   * @return one result for each, in their order
-   */
-  public List<SettlementResult> ack(Collection<Settlement> settlements) {
-    AckRequest.Builder request = AckRequest.newBuilder();
-    settlements.forEach(one -> request.addSettlements(Wire.settlement(one.token().wire(), one.outcome())));
-    return call(WorkQueueGrpc.getAckMethod(), request.build()).getResultsList().stream()
-        .map(KeyworkClient::settled)
-        .toList();
-  }
-
-  private static SettlementResult settled(dev.keywork.internal.v1.SettlementResult wire) {
-    Optional<KeyworkException> error = wire.hasError() ? Optional.of(Wire.error(wire.getError())) : Optional.empty();
-    return new SettlementResult(Wire.settlementOutcome(wire.getOutcome()), error);
-  }
-
-  // ---- Queues ----
-
-  /**
-   * Makes a queue; also when it is there already with this configuration.
-   *
-   * @param name the name: {@code [a-z0-9][a-z0-9_-]{0,63}}
-   * @param config its configuration
-   * @return the queue
-   */
-  public Queue createQueue(String name, QueueConfig config) {
-    CreateQueueRequest request = CreateQueueRequest.newBuilder().setName(name).setConfig(config.wire()).build();
-    return Queue.read(call(QueueAdminGrpc.getCreateQueueMethod(), request).getQueue());
-  }
-
-  /**
-   * Changes what is set in {@code config}, and nothing else.
-   *
-   * @param name the name
-   * @param config what to change
-   * @return the queue as it is now
-   */
-  public Queue updateQueue(String name, QueueConfig config) {
-    UpdateQueueRequest request = UpdateQueueRequest.newBuilder()
-        .setName(name)
-        .setConfig(config.wire())
-        .setUpdateMask(config.mask())
-        .build();
-    return Queue.read(call(QueueAdminGrpc.getUpdateQueueMethod(), request).getQueue());
-  }
-
-  /**
-   * One queue with its counts.
-   *
-   * @param name the name
-   * @return the queue
-   */
-  public Queue getQueue(String name) {
-    GetQueueRequest request = GetQueueRequest.newBuilder().setName(name).build();
-    return Queue.read(call(QueueAdminGrpc.getGetQueueMethod(), request).getQueue());
-  }
-
-  /**
-   * A page of all queues, by name.
-   *
-   * @param page which page
-   * @return the page
-   */
-  public Page<Queue> listQueues(PageRequest page) {
-    ListQueuesRequest request =
-        ListQueuesRequest.newBuilder().setPageSize(page.size()).setPageToken(page.token()).build();
-    var answer = call(QueueAdminGrpc.getListQueuesMethod(), request);
-    return Page.of(answer.getQueuesList(), Queue::read, page, answer.getNextPageToken());
-  }
-
-  /**
-   * Deletes a queue.
-   *
-   * @param name the name
-   * @param force also when it holds jobs or dead letters
-   */
-  public void deleteQueue(String name, boolean force) {
-    DeleteQueueRequest request = DeleteQueueRequest.newBuilder().setName(name).setForce(force).build();
-    call(QueueAdminGrpc.getDeleteQueueMethod(), request);
-  }
-
-  /**
-   * Stops deliveries. Leases that are out go on; submits are accepted.
-   *
-   * @param name the name
-   * @return the queue
-   */
-  public Queue pauseQueue(String name) {
-    PauseQueueRequest request = PauseQueueRequest.newBuilder().setName(name).build();
-    return Queue.read(call(QueueAdminGrpc.getPauseQueueMethod(), request).getQueue());
-  }
-
-  /**
-   * Goes on with deliveries.
-   *
-   * @param name the name
-   * @return the queue
-   */
-  public Queue resumeQueue(String name) {
-    ResumeQueueRequest request = ResumeQueueRequest.newBuilder().setName(name).build();
-    return Queue.read(call(QueueAdminGrpc.getResumeQueueMethod(), request).getQueue());
-  }
-
-  /**
-   * Ends all outstanding jobs of a queue without running them.
-   *
-   * @param name the name
-   * @return how many there were
-   */
-  public long purgeQueue(String name) {
-    PurgeQueueRequest request = PurgeQueueRequest.newBuilder().setName(name).build();
-    return call(QueueAdminGrpc.getPurgeQueueMethod(), request).getPurged();
-  }
-
-  // ---- Schedules ----
-
-  /**
-   * Makes or replaces a schedule.
-   *
-   * @param schedule the schedule
-   * @return the schedule as kept
-   */
-  public Schedule putSchedule(Schedule schedule) {
-    PutScheduleRequest request = PutScheduleRequest.newBuilder().setSchedule(schedule.wire()).build();
-    return Schedule.read(call(SchedulesGrpc.getPutScheduleMethod(), request).getSchedule());
-  }
-
-  /**
-   * One schedule.
-   *
-   * @param name the name
-   * @return the schedule
-   */
-  public Schedule getSchedule(String name) {
-    GetScheduleRequest request = GetScheduleRequest.newBuilder().setName(name).build();
-    return Schedule.read(call(SchedulesGrpc.getGetScheduleMethod(), request).getSchedule());
-  }
-
-  /**
-   * A page of all schedules, by name.
-   *
-   * @param page which page
-   * @return the page
-   */
-  public Page<Schedule> listSchedules(PageRequest page) {
-    ListSchedulesRequest request =
-        ListSchedulesRequest.newBuilder().setPageSize(page.size()).setPageToken(page.token()).build();
-    var answer = call(SchedulesGrpc.getListSchedulesMethod(), request);
-    return Page.of(answer.getSchedulesList(), Schedule::read, page, answer.getNextPageToken());
-  }
-
-  /**
-   * Ends a schedule. Jobs that it submitted stay.
-   *
-   * @param name the name
-   */
-  public void deleteSchedule(String name) {
-    DeleteScheduleRequest request = DeleteScheduleRequest.newBuilder().setName(name).build();
-    call(SchedulesGrpc.getDeleteScheduleMethod(), request);
-  }
-
-  // ---- One call ----
-
-  private <Q, A> A call(MethodDescriptor<Q, A> method, Q request) {
-    return call(method, request, channels.options().callTimeout());
-  }
-
-  /** Calls once, and turns to the next server where this one is away. */
-  private <Q, A> A call(MethodDescriptor<Q, A> method, Q request, Duration limit) {
-    int place = channels.place();
-    try {
-      A answer = Calls.await(Calls.unary(channels, place, method, request, limit));
-      channels.answered(place);
-      return answer;
-    } catch (KeyworkException error) {
-      if (error.isOutage()) {
-        channels.turnAway(place);
-      }
-      throw error;
-    }
-  }
-
   /** The options of a {@link KeyworkClient}. */
   public static final class Builder {
     /** Where {@code keywork serve} listens by itself. */
@@ -619,7 +335,7 @@ public final class KeyworkClient implements AutoCloseable {
      * @return this
      */
     public Builder endpoint(String endpoint) {
-      endpoints.add(endpoint);
+      endpoints.add(Objects.requireNonNull(endpoint, "endpoint"));
       return this;
     }
 
@@ -629,17 +345,13 @@ public final class KeyworkClient implements AutoCloseable {
      * @param name its name
      * @param value its value, in ASCII
      * @return this
+     * @throws IllegalArgumentException one of them cannot be sent
      */
     public Builder metadata(String name, String value) {
-      try {
-        headers.put(Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER), value);
-      } catch (IllegalArgumentException malformed) {
-        throw KeyworkException.builder(Status.Code.INVALID_ARGUMENT)
-            .description("failed to read the header " + name)
-            .noSideEffects(true)
-            .cause(malformed)
-            .build();
+      if (!value.chars().allMatch(character -> character >= ' ' && character <= '~')) {
+        throw new IllegalArgumentException("metadata " + name + " must be printable ASCII");
       }
+      headers.put(Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER), value);
       return this;
     }
 
@@ -662,7 +374,7 @@ public final class KeyworkClient implements AutoCloseable {
      * @return this
      */
     public Builder submitDeadline(Duration deadline) {
-      this.submitDeadline = deadline;
+      this.submitDeadline = Objects.requireNonNull(deadline, "submitDeadline");
       return this;
     }
 
@@ -673,7 +385,7 @@ public final class KeyworkClient implements AutoCloseable {
      * @return this
      */
     public Builder callTimeout(Duration timeout) {
-      this.callTimeout = timeout;
+      this.callTimeout = Objects.requireNonNull(timeout, "callTimeout");
       return this;
     }
 
@@ -684,7 +396,7 @@ public final class KeyworkClient implements AutoCloseable {
      * @return this
      */
     public Builder interceptor(SubmitInterceptor interceptor) {
-      interceptors.add(interceptor);
+      interceptors.add(Objects.requireNonNull(interceptor, "interceptor"));
       return this;
     }
 
@@ -692,11 +404,16 @@ public final class KeyworkClient implements AutoCloseable {
      * Makes the client. Nothing is connected yet.
      *
      * @return the client
-     * @throws KeyworkException an endpoint is no URI of a server
+     * @throws IllegalArgumentException an option breaks its limit, or an endpoint is no URI of a server
      */
     public KeyworkClient build() {
+      Limits.positive("submitDeadline", submitDeadline);
+      Limits.positive("callTimeout", callTimeout);
       List<String> uris = endpoints.isEmpty() ? List.of(SERVER) : endpoints;
       List<Endpoint> parsed = uris.stream().map(uri -> Endpoint.parse(uri, credentials)).toList();
+      if (credentials != null && parsed.stream().noneMatch(Endpoint::isSecure)) {
+        throw new IllegalArgumentException("tls is given, but no endpoint begins with https://: " + uris);
+      }
       return new KeyworkClient(new Options(parsed, headers, submitDeadline, callTimeout), interceptors);
     }
   }

@@ -15,8 +15,13 @@ import java.util.UUID;
  * @param ownId this client made the id: a duplicate can only be an earlier try of the same call, whose answer was lost
  */
 record Offer(SubmitRequest request, boolean ownId) {
+  /**
+   * Makes it.
+   *
+   * @throws KeyworkException it is not worth sending
+   */
   static Offer of(Submit submit) {
-    SubmitRequest request = submit.request();
+    SubmitRequest request = submit.checked();
     if (!request.getRequestId().isEmpty()) {
       return new Offer(request, false);
     }

@@ -1,5 +1,7 @@
 package dev.keywork.client;
 
+import dev.keywork.errors.KeyworkException;
+import dev.keywork.internal.Refused;
 import dev.keywork.internal.Wire;
 import dev.keywork.internal.v1.PullRequest;
 import java.time.Duration;
@@ -46,8 +48,12 @@ public final class Pull {
      *
      * @param jobs how many
      * @return this
+     * @throws KeyworkException it is less than 1, which on the wire would be the default
      */
     public Builder maxJobs(int jobs) {
+      if (jobs < 1) {
+        throw Refused.field("max_jobs", "must be from 1 to 1000");
+      }
       request.setMaxJobs(jobs);
       return this;
     }

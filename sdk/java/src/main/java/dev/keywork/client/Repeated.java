@@ -61,7 +61,9 @@ final class Repeated<Q, A> {
       answer.completeExceptionally(patience.told(error));
       return;
     }
-    step = Threads.timerThread().schedule(this::onceMore, wait.get().toNanos(), TimeUnit.NANOSECONDS);
+    // What depends on the answer may block: it must not do so on the timer's thread.
+    Runnable next = () -> Threads.callbacks().execute(this::onceMore);
+    step = Threads.timerThread().schedule(next, wait.get().toNanos(), TimeUnit.NANOSECONDS);
     stopIfCancelled();
   }
 

@@ -37,7 +37,7 @@ public record Schedule(String name, String expression, String timeZone, Submit s
         .setName(name)
         .setExpression(expression)
         .setTimeZone(timeZone)
-        .setSubmit(submit.request())
+        .setSubmit(submit.checked())
         .build();
   }
 }

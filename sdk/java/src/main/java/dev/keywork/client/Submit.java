@@ -1,6 +1,9 @@
 package dev.keywork.client;
 
 import com.google.protobuf.ByteString;
+import dev.keywork.errors.FieldViolation;
+import dev.keywork.errors.KeyworkException;
+import dev.keywork.internal.Refused;
 import dev.keywork.internal.Wire;
 import dev.keywork.internal.v1.Backoff;
 import dev.keywork.internal.v1.SubmitRequest;
@@ -8,6 +11,7 @@ import dev.keywork.job.Payload;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
+import java.util.Objects;
 import java.util.UUID;
 
 /**
@@ -18,10 +22,17 @@ import java.util.UUID;
  * }</pre>
  */
 public final class Submit {
+  private static final String TWO_STARTS = "must not be set together with delay";
+  private static final String NO_TEXT = "must be Unicode without lone surrogates";
+
   private final SubmitRequest request;
 
-  private Submit(SubmitRequest request) {
+  /** What the wire could only say by meaning something else; null: there is nothing of the kind. */
+  private final FieldViolation refused;
+
+  private Submit(SubmitRequest request, FieldViolation refused) {
     this.request = request;
+    this.refused = refused;
   }
 
   /**
@@ -32,7 +43,21 @@ public final class Submit {
    * @return a builder
    */
   public static Builder builder(String queue, String key) {
-    return new Builder(SubmitRequest.newBuilder().setQueue(queue).setKey(key));
+    SubmitRequest.Builder request = SubmitRequest.newBuilder()
+        .setQueue(Objects.requireNonNull(queue, "queue"))
+        .setKey(Objects.requireNonNull(key, "key"));
+    return new Builder(request, null);
+  }
+
+  /**
+   * An offer with an empty payload and nothing else.
+   *
+   * @param queue the queue's name
+   * @param key what the job is about
+   * @return the offer
+   */
+  public static Submit of(String queue, String key) {
+    return builder(queue, key).build();
   }
 
   /**
@@ -48,7 +73,7 @@ public final class Submit {
   }
 
   static Submit of(SubmitRequest request) {
-    return new Submit(request);
+    return new Submit(request, null);
   }
 
   /**
@@ -57,7 +82,7 @@ public final class Submit {
    * @return a builder
    */
   public Builder toBuilder() {
-    return new Builder(request.toBuilder());
+    return new Builder(request.toBuilder(), refused);
   }
 
   /**
@@ -100,9 +125,32 @@ public final class Submit {
     return request;
   }
 
+  /**
+   * What is to be sent.
+   *
+   * @throws KeyworkException it is not worth sending
+   */
+  SubmitRequest checked() {
+    if (refused != null) {
+      throw Refused.field(refused.field(), refused.description());
+    }
+    if (!isText(queue())) {
+      throw Refused.field("queue", NO_TEXT);
+    }
+    if (!isText(key())) {
+      throw Refused.field("key", NO_TEXT);
+    }
+    return request;
+  }
+
+  /** Half a surrogate pair has no UTF-8: it would be sent as a question mark, and two keys would become one. */
+  private static boolean isText(String text) {
+    return text.codePoints().noneMatch(point -> Character.getType(point) == Character.SURROGATE);
+  }
+
   @Override
   public boolean equals(Object other) {
-    return other instanceof Submit that && request.equals(that.request);
+    return other instanceof Submit that && request.equals(that.request) && Objects.equals(refused, that.refused);
   }
 
   @Override
@@ -118,9 +166,18 @@ public final class Submit {
   /** Makes a {@link Submit}. */
   public static final class Builder {
     private final SubmitRequest.Builder request;
+    private FieldViolation refused;
 
-    private Builder(SubmitRequest.Builder request) {
+    private Builder(SubmitRequest.Builder request, FieldViolation refused) {
       this.request = request;
+      this.refused = refused;
+    }
+
+    /** The offer is refused when it is made, so that a bad one of many spoils no other. */
+    private void refuseIf(boolean wrong, String field, String problem) {
+      if (wrong && refused == null) {
+        refused = new FieldViolation(field, problem);
+      }
     }
 
     /**
@@ -130,7 +187,7 @@ public final class Submit {
      * @return this
      */
     public Builder payload(String text) {
-      request.setPayload(ByteString.copyFromUtf8(text));
+      request.setPayload(ByteString.copyFromUtf8(Objects.requireNonNull(text, "payload")));
       return this;
     }
 
@@ -141,7 +198,7 @@ public final class Submit {
      * @return this
      */
     public Builder payload(byte[] bytes) {
-      request.setPayload(ByteString.copyFrom(bytes));
+      request.setPayload(ByteString.copyFrom(Objects.requireNonNull(bytes, "payload")));
       return this;
     }
 
@@ -175,7 +232,8 @@ public final class Submit {
      * @return this
      */
     public Builder attribute(String name, String value) {
-      request.putAttributes(name, value);
+      Objects.requireNonNull(name, "name of an attribute");
+      request.putAttributes(name, Objects.requireNonNull(value, () -> "value of the attribute " + name));
       return this;
     }
 
@@ -219,23 +277,25 @@ public final class Submit {
     }
 
     /**
-     * Start no sooner than this long from now; the key is taken at once.
+     * Start no sooner than this long from now; the key is taken at once. Not together with {@link #startAt}.
      *
      * @param delay how long
      * @return this
      */
     public Builder delay(Duration delay) {
+      refuseIf(request.hasStartAt(), "start_at", TWO_STARTS);
       request.setDelay(Wire.duration(delay));
       return this;
     }
 
     /**
-     * Start no sooner than at this time; the key is taken at once. Replaces a delay.
+     * Start no sooner than at this time; the key is taken at once. Not together with {@link #delay}.
      *
      * @param time when
      * @return this
      */
     public Builder startAt(Instant time) {
+      refuseIf(request.hasDelay(), "start_at", TWO_STARTS);
       request.setStartAt(Wire.time(time));
       return this;
     }
@@ -258,6 +318,8 @@ public final class Submit {
      * @return this
      */
     public Builder maxAttempts(int attempts) {
+      // On the wire, 0 is the queue's.
+      refuseIf(attempts < 1, "max_attempts", "must be from 1 to 1000");
       request.setMaxAttempts(attempts);
       return this;
     }
@@ -280,7 +342,7 @@ public final class Submit {
      * @return the offer
      */
     public Submit build() {
-      return new Submit(request.build());
+      return new Submit(request.build(), refused);
     }
   }
 }

@@ -59,6 +59,8 @@ final class SubmitPump {
   private long next;
   private boolean closing;
 
+  private volatile Thread thread;
+
   // Shared with those who offer, under the gate.
   private boolean started;
   private boolean closed;
@@ -68,6 +70,11 @@ final class SubmitPump {
     this.channels = channels;
     this.window = window;
     this.patience = new Patience(channels);
+  }
+
+  /** On this thread nothing may wait for the stream: it is the one that hears the answers. */
+  boolean isOwnThread() {
+    return Thread.currentThread() == thread;
   }
 
   CompletableFuture<SubmitOutcome> offer(Offer offer) {
@@ -84,7 +91,8 @@ final class SubmitPump {
       }
       if (!started) {
         started = true;
-        Threads.daemons("keywork-submit-").newThread(this::run).start();
+        thread = Threads.daemons("keywork-submit-").newThread(this::run);
+        thread.start();
       }
       mailbox.add(() -> took(item));
     }
@@ -131,13 +139,14 @@ final class SubmitPump {
         flush();
         work(mailbox.poll(wake(now) - now, TimeUnit.NANOSECONDS));
       }
-    } catch (InterruptedException | RuntimeException unexpected) {
+    } catch (InterruptedException | RuntimeException | Error unexpected) {
+      // Errors too: whoever waits for an answer would wait for ever.
       giveUp(KeyworkException.from(unexpected));
     } finally {
+      ended.countDown();
       if (connection != null) {
         connection.end();
       }
-      ended.countDown();
     }
   }
 

@@ -34,13 +34,29 @@ public final class SubmitStream implements AutoCloseable {
    * @return the answer, when it comes; what depends on it runs on the stream's thread unless it is told to run
    *     elsewhere, and must not block there
    * @throws KeyworkException this thread was interrupted while it waited
-   * @throws IllegalStateException the stream is closed
+   * @throws IllegalStateException the stream is closed, or this is its own thread and there is no room
    */
   public CompletableFuture<SubmitOutcome> offer(Submit submit) {
     return submits.through(submit, this::enqueue);
   }
 
   private CompletableFuture<SubmitOutcome> enqueue(Submit submit) {
+    Offer offer;
+    try {
+      offer = Offer.of(submit);
+    } catch (KeyworkException refused) {
+      return CompletableFuture.failedFuture(refused);
+    }
+    if (!window.tryAcquire()) {
+      awaitRoom();
+    }
+    return pump.offer(offer);
+  }
+
+  private void awaitRoom() {
+    if (pump.isOwnThread()) {
+      throw onItsThread("an offer, while 4,000 are unanswered,");
+    }
     try {
       window.acquire();
     } catch (InterruptedException interrupted) {
@@ -51,12 +67,23 @@ public final class SubmitStream implements AutoCloseable {
           .cause(interrupted)
           .build();
     }
-    return pump.offer(Offer.of(submit));
   }
 
-  /** Waits until everything is answered, and closes the stream. */
+  /**
+   * Waits until everything is answered, and closes the stream.
+   *
+   * @throws IllegalStateException this is the stream's own thread, which would wait for itself
+   */
   @Override
   public void close() {
+    if (pump.isOwnThread()) {
+      throw onItsThread("close");
+    }
     pump.close();
+  }
+
+  private static IllegalStateException onItsThread(String what) {
+    return new IllegalStateException(
+        what + " would wait for ever on the stream's own thread: use thenAcceptAsync, or another of the Async methods");
   }
 }

@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /** Offering jobs: alone, in one call, on a stream; each through the client's interceptors. */
 final class Submits {
@@ -23,7 +24,7 @@ final class Submits {
   }
 
   CompletableFuture<SubmitOutcome> one(Submit submit) {
-    return through(submit, this::offerOne);
+    return through(submit, passed -> orFailed(() -> offerOne(passed)));
   }
 
   private CompletableFuture<SubmitOutcome> offerOne(Submit submit) {
@@ -42,11 +43,11 @@ final class Submits {
     List<Item> items = new ArrayList<>();
     List<CompletableFuture<SubmitOutcome>> outcomes = new ArrayList<>();
     for (Submit submit : submits) {
-      outcomes.add(through(submit, passed -> {
+      outcomes.add(orFailed(() -> through(submit, passed -> {
         Item item = new Item(Offer.of(passed), new CompletableFuture<>());
         items.add(item);
         return item.outcome;
-      }));
+      })));
     }
     if (items.isEmpty()) {
       return CompletableFuture.completedFuture(results(outcomes));
@@ -55,6 +56,15 @@ final class Submits {
       deal(items, answer);
       return results(outcomes);
     });
+  }
+
+  /** What refuses one offer before it is sent, such as an interceptor that throws, spoils no other. */
+  static CompletableFuture<SubmitOutcome> orFailed(Supplier<CompletableFuture<SubmitOutcome>> offer) {
+    try {
+      return offer.get();
+    } catch (RuntimeException refused) {
+      return CompletableFuture.failedFuture(refused);
+    }
   }
 
   private CompletableFuture<SubmitBatchResponse> call(List<Item> items) {

@@ -9,15 +9,20 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusException;
 import io.grpc.StatusRuntimeException;
+import io.grpc.netty.shaded.io.netty.handler.ssl.NotSslRecordException;
 import io.grpc.protobuf.StatusProto;
 import java.net.ConnectException;
 import java.net.UnknownHostException;
 import java.time.Duration;
+import java.util.regex.Pattern;
 
 /** Reads statuses of the wire; never decides what to do about them. */
 final class StatusReader {
   private static final Metadata.Key<String> SIDE_EFFECTS =
       Metadata.Key.of("side_effects", Metadata.ASCII_STRING_MARSHALLER);
+
+  /** How netty begins what the system says: {@code finishConnect(..) failed with error(-111): Connection refused}. */
+  private static final Pattern SYSTEM_CALL = Pattern.compile("^\\w+\\(\\.\\.\\) failed with error\\(-?\\d+\\): ");
 
   private StatusReader() {}
 
@@ -54,13 +59,26 @@ final class StatusReader {
     }
     Throwable cause = status.getCause();
     if (cause == null) {
-      return server + " broke the connection: " + status.getDescription();
+      String text = String.valueOf(status.getDescription());
+      boolean silent = text.contains("Network closed for unknown reason");
+      return server + (silent ? " closed the connection without a word" : " broke the connection: " + text);
     }
     while (cause.getCause() != null) {
       cause = cause.getCause();
     }
-    String why = cause.getMessage() == null ? cause.toString() : cause.getMessage();
-    return server + (neverConnected(status) ? " cannot be reached: " : " broke the connection: ") + why;
+    return server + (neverConnected(status) ? " cannot be reached: " : " broke the connection: ") + why(cause);
+  }
+
+  /** What netty and the JDK leave to be guessed, in words. */
+  private static String why(Throwable cause) {
+    if (cause instanceof UnknownHostException) {
+      return "there is no such host";
+    }
+    if (cause instanceof NotSslRecordException) {
+      return "it does not speak TLS, so it is for an http:// endpoint";
+    }
+    String text = cause.getMessage() == null ? cause.toString() : cause.getMessage();
+    return SYSTEM_CALL.matcher(text).replaceFirst("");
   }
 
   /** True: it carries Keywork's own details, so a server made it. */

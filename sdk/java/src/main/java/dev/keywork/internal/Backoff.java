@@ -42,7 +42,7 @@ public final class Backoff {
    * @return how long to wait
    */
   public static Duration around(Duration middle) {
-    long nanos = middle.toNanos();
+    long nanos = Ticks.nanos(middle);
     return Duration.ofNanos((long) (nanos * ThreadLocalRandom.current().nextDouble(0.5, 1.5)));
   }
 }

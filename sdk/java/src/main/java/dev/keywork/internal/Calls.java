@@ -30,7 +30,7 @@ public final class Calls {
    */
   public static <Q, A> CompletableFuture<A> unary(
       Channels channels, int place, MethodDescriptor<Q, A> method, Q request, Duration limit) {
-    CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(limit.toMillis(), TimeUnit.MILLISECONDS);
+    CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(Ticks.nanos(limit), TimeUnit.NANOSECONDS);
     ClientCall<Q, A> call = channels.at(place).newCall(method, options);
     CompletableFuture<A> answer = new CompletableFuture<>();
     answer.whenComplete((ignored, error) -> {

@@ -3,9 +3,11 @@ package dev.keywork.internal;
 import dev.keywork.job.Job;
 import dev.keywork.job.Outcome;
 import dev.keywork.job.OutcomeException;
+import dev.keywork.worker.CancelReason;
 import dev.keywork.worker.HandlerInterceptor;
 import dev.keywork.worker.JobHandler;
 import java.util.List;
+import java.util.Optional;
 
 /** The interceptors and the handler of a worker. */
 public final class Chain {
@@ -30,10 +32,28 @@ public final class Chain {
   /**
    * How a handler's run ended.
    *
-   * @param outcome how
-   * @param byChance it threw an ordinary exception
+   * @param outcome what it says
+   * @param byChance it failed, and did not choose how to end
+   * @param thrown the ordinary exception that it threw; null: it threw none
    */
-  public record End(Outcome outcome, boolean byChance) {}
+  public record End(Outcome outcome, boolean byChance, Throwable thrown) {
+    /**
+     * What a worker settles.
+     *
+     * @param reason why the handler was told to stop; empty where it was not
+     * @return the outcome: a failure of a handler that stops with its worker gives the job back. Empty: the lease is
+     *     lost, and the result is dropped
+     */
+    public Optional<Outcome> settled(Optional<CancelReason> reason) {
+      if (reason.isEmpty()) {
+        return Optional.of(outcome);
+      }
+      if (reason.get() != CancelReason.WORKER_SHUTDOWN) {
+        return Optional.empty();
+      }
+      return Optional.of(byChance ? Outcome.release() : outcome);
+    }
+  }
 
   /**
    * Runs one job to its end, whatever the handler does.
@@ -49,16 +69,19 @@ public final class Chain {
     }
     context.begin();
     try {
-      Outcome outcome = whole.handle(context, job);
-      return outcome == null ? failed("the handler returned null") : new End(outcome, false);
-    } catch (OutcomeException chosen) {
-      return new End(chosen.outcome(), false);
+      return chosen(whole.handle(context, job));
+    } catch (OutcomeException thrown) {
+      return chosen(thrown.outcome());
     } catch (Throwable thrown) {
       // Errors too: a handler that runs out of stack frees its slot like any other.
-      return failed(text(thrown));
+      return new End(Outcome.retry(text(thrown)), true, thrown);
     } finally {
       context.end();
     }
+  }
+
+  private static End chosen(Outcome outcome) {
+    return outcome == null ? failed("the handler returned null") : new End(outcome, false, null);
   }
 
   /**
@@ -68,15 +91,20 @@ public final class Chain {
    * @return the end
    */
   public static End failed(String text) {
-    return new End(Outcome.retry(text), true);
+    return new End(Outcome.retry(text), true, null);
   }
 
   private static String text(Throwable thrown) {
-    StringBuilder text = new StringBuilder(thrown.toString());
-    Throwable cause = thrown.getCause();
-    for (int depth = 0; cause != null && depth < 10; depth++, cause = cause.getCause()) {
-      text.append(": ").append(cause);
+    try {
+      StringBuilder text = new StringBuilder(thrown.toString());
+      Throwable cause = thrown.getCause();
+      for (int depth = 0; cause != null && depth < 10; depth++, cause = cause.getCause()) {
+        text.append(": ").append(cause);
+      }
+      return text.toString();
+    } catch (RuntimeException | Error unspeakable) {
+      // Exceptions are code of others too, and the slot is to be freed whatever they do.
+      return thrown.getClass().getName();
     }
-    return text.toString();
   }
 }

@@ -1,13 +1,12 @@
 package dev.keywork.internal;
 
-import dev.keywork.errors.KeyworkException;
 import io.grpc.ChannelCredentials;
 import io.grpc.InsecureChannelCredentials;
-import io.grpc.Status;
 import io.grpc.TlsChannelCredentials;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
 import java.net.URI;
+import java.net.URISyntaxException;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -35,34 +34,50 @@ public record Endpoint(String uri, String host, int port, ChannelCredentials cre
    * @param uri the endpoint
    * @param tls what {@code https://} uses; null: the system's roots
    * @return the endpoint
+   * @throws IllegalArgumentException it is none
    */
   public static Endpoint parse(String uri, ChannelCredentials tls) {
     URI parsed = read(uri);
-    boolean secure = "https".equals(parsed.getScheme());
-    boolean known = secure || "http".equals(parsed.getScheme());
-    if (!known || parsed.getHost() == null) {
-      throw bad(uri, "write such as http://127.0.0.1:50051", null);
+    boolean secure = "https".equalsIgnoreCase(parsed.getScheme());
+    if (!secure && !"http".equalsIgnoreCase(parsed.getScheme())) {
+      throw bad(uri, "it begins with neither http:// nor https://", null);
+    }
+    if (parsed.getHost() == null) {
+      throw bad(uri, "it has no host, or one that is no host name", null);
+    }
+    boolean hasMore = parsed.getRawPath().length() > 1 || parsed.getRawQuery() != null
+        || parsed.getRawFragment() != null || parsed.getRawUserInfo() != null;
+    if (hasMore) {
+      throw bad(uri, "it has more than a host and a port", null);
     }
     int port = parsed.getPort() >= 0 ? parsed.getPort() : (secure ? 443 : 80);
+    if (port < 1 || port > 65_535) {
+      throw bad(uri, "a port is 1 to 65,535", null);
+    }
     ChannelCredentials secured = tls == null && secure ? TlsChannelCredentials.create() : tls;
     return new Endpoint(uri, parsed.getHost(), port, secure ? secured : InsecureChannelCredentials.create());
   }
 
   private static URI read(String uri) {
     try {
-      return URI.create(uri);
-    } catch (IllegalArgumentException malformed) {
-      throw bad(uri, malformed.getMessage(), malformed);
+      return new URI(uri);
+    } catch (URISyntaxException malformed) {
+      throw bad(uri, malformed.getReason(), malformed);
     }
   }
 
-  private static KeyworkException bad(String uri, String why, Throwable cause) {
-    String text = "failed to read the endpoint " + uri + ": " + why;
-    return KeyworkException.builder(Status.Code.INVALID_ARGUMENT)
-        .description(text)
-        .noSideEffects(true)
-        .cause(cause)
-        .build();
+  private static IllegalArgumentException bad(String uri, String why, Throwable cause) {
+    String text = "endpoint must be such as http://127.0.0.1:50051, not \"" + uri + "\": " + why;
+    return new IllegalArgumentException(text, cause);
+  }
+
+  /**
+   * Is what goes over the wire encrypted?
+   *
+   * @return true: it is
+   */
+  public boolean isSecure() {
+    return !(credentials instanceof InsecureChannelCredentials);
   }
 
   /**

@@ -5,10 +5,14 @@ import dev.keywork.worker.JobContext;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 
 /** What a handler knows of its lease, and how it learns to stop. */
 public final class LeaseContext implements JobContext {
+  /** Not this object: a handler that locks it would hold up every lease of the worker. */
+  private final Object lock = new Object();
+
   private final List<Runnable> actions = new ArrayList<>();
   private volatile CancelReason reason;
   private volatile long fence;
@@ -30,7 +34,8 @@ public final class LeaseContext implements JobContext {
 
   @Override
   public void onCancel(Runnable action) {
-    synchronized (this) {
+    Objects.requireNonNull(action, "action");
+    synchronized (lock) {
       if (reason == null) {
         actions.add(action);
         return;
@@ -60,7 +65,7 @@ public final class LeaseContext implements JobContext {
    */
   public void cancel(CancelReason why) {
     List<Runnable> due;
-    synchronized (this) {
+    synchronized (lock) {
       if (reason != null) {
         return;
       }
@@ -73,23 +78,29 @@ public final class LeaseContext implements JobContext {
   }
 
   /** Interrupts the handler's thread, as long as the handler runs on it. */
-  public synchronized void interrupt() {
-    if (thread != null) {
-      thread.interrupt();
+  public void interrupt() {
+    synchronized (lock) {
+      if (thread != null) {
+        thread.interrupt();
+      }
     }
   }
 
   /** The handler begins on this thread. */
-  public synchronized void begin() {
-    thread = Thread.currentThread();
-    if (reason != null) {
-      interrupt();
+  public void begin() {
+    synchronized (lock) {
+      thread = Thread.currentThread();
+      if (reason != null) {
+        interrupt();
+      }
     }
   }
 
   /** The handler has ended: an interruption that it left behind is not for whoever comes next. */
-  public synchronized void end() {
-    thread = null;
-    Thread.interrupted();
+  public void end() {
+    synchronized (lock) {
+      thread = null;
+      Thread.interrupted();
+    }
   }
 }

@@ -260,7 +260,10 @@ public final class Wire {
         .retryAfter(item.hasRetryAfter() ? duration(item.getRetryAfter()) : null)
         .noSideEffects(!item.getSideEffectsUnknown());
     if (!item.getField().isEmpty()) {
-      error.violation(item.getField(), item.getMessage());
+      // The message begins with the field's name, which a violation says by itself.
+      String begin = item.getField() + ": ";
+      String problem = item.getMessage();
+      error.violation(item.getField(), problem.startsWith(begin) ? problem.substring(begin.length()) : problem);
     }
     return error.build();
   }

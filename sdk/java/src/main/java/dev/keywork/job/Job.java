@@ -265,7 +265,8 @@ public final class Job {
   @Override
   public String toString() {
     return "Job[" + queue + '/' + key + ", id=" + id + ", state=" + state + ", attempt=" + attempt
-        + ", fencingNumber=" + fencingNumber + ", payload=" + payload + ']';
+        + ", fencingNumber=" + fencingNumber + ", payload=" + payload
+        + (lastError.isEmpty() ? "" : ", lastError=" + lastError) + ']';
   }
 
   /** Makes a {@link Job}. */

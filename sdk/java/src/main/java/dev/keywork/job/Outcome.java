@@ -17,14 +17,14 @@ public sealed interface Outcome {
    */
   record Retry(Optional<Duration> delay, String error) implements Outcome {
     /**
-     * Checks that nothing is null.
+     * Takes what exceptions without a message give: a null counts as nothing said.
      *
      * @param delay the wait before the next attempt; empty: the job's backoff
      * @param error what went wrong
      */
     public Retry {
       Objects.requireNonNull(delay, "delay");
-      Objects.requireNonNull(error, "error");
+      error = error == null ? "" : error;
     }
 
     /**
@@ -45,12 +45,12 @@ public sealed interface Outcome {
    */
   record Fail(String reason) implements Outcome {
     /**
-     * Checks that nothing is null.
+     * Takes what exceptions without a message give: a null counts as nothing said.
      *
      * @param reason why
      */
     public Fail {
-      Objects.requireNonNull(reason, "reason");
+      reason = reason == null ? "" : reason;
     }
   }
 

@@ -84,7 +84,7 @@ public final class Payload {
   }
 
   /**
-   * The bytes as text in UTF-8.
+   * The bytes as text in UTF-8. What is no UTF-8 becomes replacement characters: {@link #toBytes()} leaves it as it is.
    *
    * @return the text
    */

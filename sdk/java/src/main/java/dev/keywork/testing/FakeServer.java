@@ -20,6 +20,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
@@ -35,13 +37,18 @@ public final class FakeServer implements AutoCloseable {
   private static final long TICK_MILLIS = 5;
 
   /** How long {@link #until} waits. */
-  private static final long PATIENCE_SECONDS = 20;
+  private static final Duration PATIENCE = Duration.ofSeconds(20);
 
   private static final int MESSAGE_BYTES = 64 << 20;
 
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   private final State state;
+
+  /** Grows with every change; under the lock. */
+  private long version;
+
+  private final Queue<KeyworkClient> clients = new ConcurrentLinkedQueue<>();
   private final Server server;
   private volatile int port;
   private final ScheduledExecutorService clock =
@@ -88,10 +95,12 @@ public final class FakeServer implements AutoCloseable {
   /**
    * A client of it, with the defaults.
    *
-   * @return the client; close it
+   * @return the client; it is closed with the server, unless it was before
    */
   public KeyworkClient client() {
-    return KeyworkClient.connect(endpoint());
+    KeyworkClient client = KeyworkClient.connect(endpoint());
+    clients.add(client);
+    return client;
   }
 
   /**
@@ -149,7 +158,7 @@ public final class FakeServer implements AutoCloseable {
   }
 
   /**
-   * Waits until what it has seen is so.
+   * Waits until what it has seen is so. The condition may call the server too: nothing is held while it is looked at.
    *
    * @param what says what is waited for
    * @param isSo what is waited for
@@ -157,22 +166,39 @@ public final class FakeServer implements AutoCloseable {
    * @throws AssertionError it is not so after 20 s
    */
   public Seen until(String what, Predicate<Seen> isSo) {
-    long left = TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
+    long latest = Ticks.after(Ticks.now(), PATIENCE);
+    while (true) {
+      long looked = version();
+      Seen seen = seen();
+      if (isSo.test(seen)) {
+        return seen;
+      }
+      if (!hasChanged(looked, latest)) {
+        throw new AssertionError("waited in vain: " + what + "; seen: " + seen);
+      }
+    }
+  }
+
+  private long version() {
     lock.lock();
     try {
-      while (true) {
-        Seen seen = state.notes.read();
-        if (isSo.test(seen)) {
-          return seen;
-        }
-        if (left <= 0) {
-          throw new AssertionError("waited in vain: " + what + "; seen: " + seen);
-        }
-        left = changed.awaitNanos(left);
+      return version;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Waits for a change after the one that was looked at. False: there is none in time. */
+  private boolean hasChanged(long looked, long latest) {
+    lock.lock();
+    try {
+      while (version == looked && Ticks.now() < latest) {
+        changed.awaitNanos(latest - Ticks.now());
       }
+      return Ticks.now() < latest;
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
-      throw new AssertionError("interrupted while waiting: " + what, interrupted);
+      throw new AssertionError("interrupted while waiting for the server to see something", interrupted);
     } finally {
       lock.unlock();
     }
@@ -239,10 +265,11 @@ public final class FakeServer implements AutoCloseable {
     clock.shutdownNow();
     server.shutdownNow();
     try {
-      server.awaitTermination(PATIENCE_SECONDS, TimeUnit.SECONDS);
+      server.awaitTermination(PATIENCE.toSeconds(), TimeUnit.SECONDS);
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
     }
+    clients.forEach(KeyworkClient::close);
   }
 
   /** Changes the state and hands out what became ready by it. */
@@ -251,6 +278,7 @@ public final class FakeServer implements AutoCloseable {
     try {
       change.accept(state);
       state.dispatch();
+      version++;
       changed.signalAll();
     } finally {
       lock.unlock();
@@ -288,6 +316,7 @@ public final class FakeServer implements AutoCloseable {
       boolean ended = state.onTime(Ticks.now());
       state.dispatch();
       if (ended) {
+        version++;
         changed.signalAll();
       }
     } finally {

@@ -192,11 +192,17 @@ final class FakeWorkQueue extends WorkQueueGrpc.WorkQueueImplBase {
   @Override
   public void listDeadJobs(ListDeadJobsRequest request, StreamObserver<ListDeadJobsResponse> to) {
     server.answer(to, state -> {
-      ListDeadJobsResponse.Builder answer = ListDeadJobsResponse.newBuilder();
-      for (DeadJob dead : state.queue(request.getQueue()).dead.values()) {
-        if (request.getKey().isEmpty() || request.getKey().equals(dead.getJob().getKey())) {
-          answer.addJobs(dead);
-        }
+      int size = request.getPageSize() == 0 ? 100 : request.getPageSize();
+      // A token names the last letter of the page before, so that redriving that one loses no other.
+      long after = request.getPageToken().isEmpty() ? -1 : Long.parseLong(request.getPageToken());
+      List<DeadJob> rest = state.queue(request.getQueue()).dead.values().stream()
+          .filter(dead -> dead.getDeadId() > after)
+          .filter(dead -> request.getKey().isEmpty() || request.getKey().equals(dead.getJob().getKey()))
+          .toList();
+      List<DeadJob> page = rest.subList(0, Math.min(size, rest.size()));
+      ListDeadJobsResponse.Builder answer = ListDeadJobsResponse.newBuilder().addAllJobs(page);
+      if (page.size() < rest.size()) {
+        answer.setNextPageToken(Long.toString(page.get(size - 1).getDeadId()));
       }
       return answer.build();
     });

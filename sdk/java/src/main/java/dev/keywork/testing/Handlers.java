@@ -1,33 +1,28 @@
 package dev.keywork.testing;
 
 import dev.keywork.internal.Chain;
-import dev.keywork.internal.LeaseContext;
-import dev.keywork.internal.Ticks;
 import dev.keywork.job.Job;
 import dev.keywork.job.JobState;
 import dev.keywork.job.Outcome;
 import dev.keywork.worker.JobHandler;
 import dev.keywork.worker.JobTask;
-import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
 
 /** Runs handlers without a server. */
 public final class Handlers {
-  private static final Duration LASTING = Duration.ofHours(1);
-
   private Handlers() {}
 
   /**
-   * Runs a handler on one job, on this thread, with a lease that lasts.
+   * Runs a handler on one job, on this thread, with a lease that lasts. {@link #start} is for a handler that is to be
+   * cancelled.
    *
    * @param handler the handler
    * @param job the job
    * @return how the attempt ended, as a worker would settle it
    */
   public static Outcome runOnce(JobHandler handler, Job job) {
-    LeaseContext context = new LeaseContext(Ticks.after(Ticks.now(), LASTING));
-    return new Chain(List.of(), handler).run(context, job).outcome();
+    return new Chain(List.of(), handler).run(HandlerRun.lasting(), job).outcome();
   }
 
   /**
@@ -39,6 +34,28 @@ public final class Handlers {
    */
   public static Outcome runTaskOnce(JobTask task, Job job) {
     return runOnce(task.asHandler(), job);
+  }
+
+  /**
+   * Runs a handler on one job, on a thread of its own, so that the test can cancel it. It has begun when this returns.
+   *
+   * @param handler the handler
+   * @param job the job
+   * @return the run, to be cancelled, and to be asked how it ended
+   */
+  public static HandlerRun start(JobHandler handler, Job job) {
+    return new HandlerRun(handler, job);
+  }
+
+  /**
+   * Runs a task on one job, on a thread of its own, so that the test can cancel it.
+   *
+   * @param task the task
+   * @param job the job
+   * @return the run, to be cancelled, and to be asked how it ended
+   */
+  public static HandlerRun startTask(JobTask task, Job job) {
+    return start(task.asHandler(), job);
   }
 
   /**

@@ -16,7 +16,6 @@ import java.util.Optional;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -31,8 +30,15 @@ final class Driver implements Runnable {
   /** When a handler that goes on after its cancellation is told of. */
   static final long STUBBORN = Duration.ofSeconds(5).toNanos();
 
+  /** How long a server may take to open the session before that is logged. */
+  private static final long SLOW = Duration.ofMillis(800).toNanos();
+
   /** How long releases and the last settlements may take to be confirmed. */
   private static final long FLUSH_WITHIN = Duration.ofSeconds(2).toNanos();
+
+  /** What an executor such as one with a CallerRunsPolicy does would cost every lease. */
+  private static final String NO_ROOM =
+      "the executor had no thread for the handler: it needs room for as many as the concurrency";
 
   /** Where a worker is on its way to the end. */
   private enum Stop {
@@ -72,9 +78,16 @@ final class Driver implements Runnable {
   private final Outbound outbound = new Outbound(this);
   private final ExecutorService ownExecutor;
   private final Executor executor;
+
+  /** The one that this runs on. */
+  private volatile Thread thread;
+
   private Stop stop = Stop.NO;
   private long stopAt = Ticks.NEVER;
   private WorkerException failure;
+
+  /** When the session that is being opened takes long. */
+  long slowAt = Ticks.NEVER;
 
   /** When the leases' fences are to be looked at next. */
   private long nextSweep = Ticks.NEVER;
@@ -113,6 +126,7 @@ final class Driver implements Runnable {
   /** Works until it is stopped. */
   @Override
   public void run() {
+    thread = Thread.currentThread();
     try {
       loop();
     } catch (InterruptedException | RuntimeException | Error unexpected) {
@@ -165,7 +179,7 @@ final class Driver implements Runnable {
   /** The earliest time at which something is due. */
   private long wake() {
     long wake = Math.min(Math.min(link.wake(), outbox.wake()), Math.min(stopAt, nextSweep));
-    wake = Math.min(wake, session.moveAt);
+    wake = Math.min(wake, Math.min(session.moveAt, slowAt));
     // Without room for a heartbeat, the room is waited for instead.
     boolean canBeat = session.live && link.hasRoom();
     return canBeat ? Math.min(wake, session.nextHeartbeat) : wake;
@@ -185,6 +199,13 @@ final class Driver implements Runnable {
     if (link.isDueToConnect(now)) {
       teller.tell(new WorkerEvent.Connecting(link.endpoint().name()));
       link.connect(now);
+      slowAt = now + SLOW;
+    }
+    if (slowAt <= now) {
+      slowAt = Ticks.NEVER;
+      if (!session.live) {
+        teller.slow();
+      }
     }
     if (stopAt <= now) {
       stopFurther(now);
@@ -257,7 +278,8 @@ final class Driver implements Runnable {
     counters.started.increment();
     try {
       executor.execute(() -> runOne(held));
-    } catch (RejectedExecutionException | OutOfMemoryError refused) {
+    } catch (RuntimeException | Error refused) {
+      // Whatever their executor throws. This thread has leases to keep.
       Chain.End end = Chain.failed("the worker could not start the handler: " + refused);
       post(() -> onFinished(held, end));
     }
@@ -265,7 +287,8 @@ final class Driver implements Runnable {
 
   /** On the handler's thread. */
   private void runOne(Held held) {
-    Chain.End end = setup.chain().run(held.context, held.job);
+    boolean here = Thread.currentThread() == thread;
+    Chain.End end = here ? Chain.failed(NO_ROOM) : setup.chain().run(held.context, held.job);
     post(() -> onFinished(held, end));
   }
 
@@ -274,18 +297,16 @@ final class Driver implements Runnable {
     if (Leases.fenceOf(held, terms, session.broke) <= now) {
       lose(held, CancelReason.LEASE_LOST, null, now);
     }
-    if (leases.finish(held, meaning(held, end))) {
+    Optional<Outcome> outcome = end.settled(held.context.reason());
+    if (leases.finish(held, outcome.orElse(end.outcome()))) {
       outbox.push(held);
+      if (end.byChance() && held.outcome instanceof Outcome.Retry) {
+        teller.handlerFailed(held.job, end);
+      }
     } else {
       counters.droppedResults.increment();
     }
     startWaiting(now);
-  }
-
-  /** What a handler's end means. An exception of one that was told to stop is no failure of the job. */
-  private static Outcome meaning(Held held, Chain.End end) {
-    boolean stopped = held.context.reason().orElse(null) == CancelReason.WORKER_SHUTDOWN;
-    return stopped && end.byChance() ? Outcome.release() : end.outcome();
   }
 
   // ---- Stopping ----

@@ -221,7 +221,7 @@ final class Inbound {
 
   private void onGoAway(GoAway away, long now) {
     if (away.getReason() == GoAwayReason.GO_AWAY_REASON_SUPERSEDED) {
-      driver.fail(WorkerException.superseded(), now);
+      driver.fail(WorkerException.superseded(driver.setup.workerId()), now);
       return;
     }
     Duration delay = Wire.duration(away.getReconnectDelay());
@@ -248,7 +248,7 @@ final class Inbound {
       reconnect("the server ended the stream", now);
     } else if (error.reason().equals(Reasons.SESSION_SUPERSEDED)) {
       // The GoAway before it may not have arrived.
-      driver.fail(WorkerException.superseded(), now);
+      driver.fail(WorkerException.superseded(driver.setup.workerId()), now);
     } else if (isFinal(error)) {
       driver.fail(WorkerException.refused(error), now);
     } else {
@@ -266,6 +266,7 @@ final class Inbound {
 
   private void breakOff(String why, long now) {
     driver.healthy = false;
+    driver.slowAt = Ticks.NEVER;
     if (driver.session.live) {
       driver.session.live = false;
       driver.session.broke = now;

@@ -1,5 +1,7 @@
 package dev.keywork.worker;
 
+import java.util.Objects;
+
 /**
  * A queue that a worker serves.
  *
@@ -7,6 +9,16 @@ package dev.keywork.worker;
  * @param weight its share of the worker against its other queues: 1 to 100
  */
 public record Subscription(String queue, int weight) {
+  /**
+   * Checks that there is a name; {@code build()} checks the rest.
+   *
+   * @param queue its name
+   * @param weight its share
+   */
+  public Subscription {
+    Objects.requireNonNull(queue, "queue");
+  }
+
   /**
    * A queue with the weight 1.
    *

@@ -1,61 +1,66 @@
 package dev.keywork.worker;
 
-import dev.keywork.internal.Threads;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.ThreadPoolExecutor;
-import java.util.concurrent.TimeUnit;
+import dev.keywork.internal.Chain;
+import dev.keywork.internal.Ticks;
+import dev.keywork.job.Job;
+import java.time.Duration;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 
-/** Tells the owner what happens, from a thread of its own: an owner who is slow to listen costs no lease. */
+/** Tells what happens: the owner, if he listens, and the log. Neither can hold up the other, or the worker. */
 final class Teller {
-  private static final long LAST_WORDS_SECONDS = 2;
+  private static final Duration LAST_WORDS = Duration.ofSeconds(2);
 
-  /** So many events may wait for an owner who is slow to listen; of what happens with every job no more is told. */
-  private static final int BACKLOG = 100_000;
+  /** So many events may wait for an owner who is slow to listen; of what happens with every job half as many. */
+  private static final int BACKLOG = 200_000;
 
+  private final WorkerLog log;
   private final Consumer<WorkerEvent> listener;
-  private final ThreadPoolExecutor thread;
+  private final Aside owner;
 
   /** Nobody listens where the listener is null. */
-  Teller(Consumer<WorkerEvent> listener) {
+  Teller(WorkerLog log, Consumer<WorkerEvent> listener) {
+    this.log = log;
     this.listener = listener;
-    this.thread = listener == null ? null : new ThreadPoolExecutor(
-        1, 1, 0, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), Threads.daemons("keywork-events-"));
+    this.owner = listener == null ? null : new Aside("keywork-events-", BACKLOG);
   }
 
-  /** For what happens with every job: nothing is made where nobody listens. */
+  /** For what happens with every job: it is not logged, and nothing is made where nobody listens. */
   void tellOften(Supplier<WorkerEvent> event) {
-    if (thread != null && thread.getQueue().size() < BACKLOG) {
-      tell(event.get());
+    if (owner != null && !owner.isHalfFull()) {
+      tellOwner(event.get());
     }
   }
 
   void tell(WorkerEvent event) {
-    if (thread != null) {
-      thread.execute(() -> hand(event));
+    log.tell(event, Ticks.now());
+    if (owner != null) {
+      tellOwner(event);
     }
   }
 
-  private void hand(WorkerEvent event) {
-    try {
-      listener.accept(event);
-    } catch (RuntimeException theirs) {
-      Thread current = Thread.currentThread();
-      current.getUncaughtExceptionHandler().uncaughtException(current, theirs);
-    }
+  private void tellOwner(WorkerEvent event) {
+    owner.run(() -> listener.accept(event));
+  }
+
+  /** A server takes long to open the session. */
+  void slow() {
+    log.slow(Ticks.now());
+  }
+
+  /** A handler has failed by chance, and its job is tried again. */
+  void handlerFailed(Job job, Chain.End end) {
+    log.handlerFailed(job, end);
   }
 
   /** Nothing more is told; what was told is heard first. */
   void end() {
-    if (thread == null) {
-      return;
+    long latest = Ticks.after(Ticks.now(), LAST_WORDS);
+    log.end();
+    if (owner != null) {
+      owner.end();
+      owner.awaitEnd(latest - Ticks.now());
     }
-    thread.shutdown();
-    try {
-      thread.awaitTermination(LAST_WORDS_SECONDS, TimeUnit.SECONDS);
-    } catch (InterruptedException hurried) {
-      Thread.currentThread().interrupt();
-    }
+    log.awaitEnd(latest - Ticks.now());
   }
 }

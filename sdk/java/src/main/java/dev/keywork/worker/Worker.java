@@ -3,10 +3,14 @@ package dev.keywork.worker;
 import dev.keywork.client.KeyworkClient;
 import dev.keywork.internal.Access;
 import dev.keywork.internal.Chain;
+import dev.keywork.internal.Limits;
 import dev.keywork.internal.v1.QueueSubscription;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -27,6 +31,13 @@ public final class Worker implements AutoCloseable {
   private final Orders orders = new Orders();
   private final Counters counters = new Counters();
   private final AtomicBoolean started = new AtomicBoolean();
+
+  /** The first signal has come. */
+  private final AtomicBoolean signalled = new AtomicBoolean();
+
+  /** The error that ended it was thrown to somebody. */
+  private final AtomicBoolean told = new AtomicBoolean();
+
   private final CompletableFuture<Void> stopped = new CompletableFuture<>();
   private final Consumer<WorkerEvent> listener;
   private volatile Driver driver;
@@ -61,15 +72,17 @@ public final class Worker implements AutoCloseable {
   public void run() {
     Signals signals = Signals.listen(this::onSignal);
     try {
-      start();
+      begin(false);
       awaitEnd();
     } finally {
       signals.close();
     }
   }
 
-  private void onSignal() {
-    if (orders.given() == Orders.Order.WORK) {
+  /** The first signal drains, the second releases everything. */
+  void onSignal() {
+    // A drain by hand, such as a container's hook before the signal, is not the first signal.
+    if (signalled.compareAndSet(false, true)) {
       drain();
     } else {
       releaseAll();
@@ -80,27 +93,53 @@ public final class Worker implements AutoCloseable {
    * Works on a thread of its own until {@link #drain()}, {@link #releaseAll()} or {@link #close()}. Signals are the
    * caller's.
    *
-   * @return completes when it has stopped, with a {@link WorkerException} where it was not only asked to
+   * @return completes when it has stopped, with a {@link WorkerException} where it was not only asked to; that error is
+   *     logged too
    * @throws WorkerException it was started before
    */
   public CompletableFuture<Void> start() {
+    begin(true);
+    // Whoever completes or cancels what is returned does not mean the worker.
+    CompletableFuture<Void> end = new CompletableFuture<>();
+    stopped.whenComplete((ignored, error) -> {
+      if (error == null) {
+        end.complete(null);
+      } else {
+        end.completeExceptionally(error);
+      }
+    });
+    return end;
+  }
+
+  private void begin(boolean logsFailure) {
     if (!started.compareAndSet(false, true)) {
       throw WorkerException.startedBefore();
     }
-    Driver made = new Driver(setup, orders, new Teller(listener), counters);
-    driver = made;
-    Thread thread = new Thread(() -> work(made), "keywork-worker");
-    thread.setPriority(Thread.MAX_PRIORITY);
-    thread.start();
-    return stopped;
+    List<String> queues = setup.queues().stream().map(QueueSubscription::getQueue).toList();
+    try {
+      Driver made = new Driver(setup, orders, new Teller(new WorkerLog(queues, logsFailure), listener), counters);
+      driver = made;
+      Thread thread = new Thread(() -> work(made), "keywork-worker");
+      thread.setPriority(Thread.MAX_PRIORITY);
+      thread.start();
+    } catch (RuntimeException | Error withoutThreads) {
+      stopped.completeExceptionally(WorkerException.broken(withoutThreads));
+      throw withoutThreads;
+    }
   }
 
   private void work(Driver made) {
-    made.run();
-    if (made.failure() == null) {
+    WorkerException failure;
+    try {
+      made.run();
+      failure = made.failure();
+    } catch (RuntimeException | Error unexpected) {
+      failure = WorkerException.broken(unexpected);
+    }
+    if (failure == null) {
       stopped.complete(null);
     } else {
-      stopped.completeExceptionally(made.failure());
+      stopped.completeExceptionally(failure);
     }
   }
 
@@ -118,6 +157,7 @@ public final class Worker implements AutoCloseable {
         }
       }
     } catch (ExecutionException failed) {
+      told.set(true);
       throw failed.getCause() instanceof WorkerException error ? error.here() : WorkerException.broken(failed);
     } finally {
       if (interrupted) {
@@ -149,14 +189,16 @@ public final class Worker implements AutoCloseable {
   }
 
   /**
-   * Drains and waits for the end, where it was started.
+   * Drains and waits for the end, where it was started. Not for a handler, which would wait for itself: there is {@link
+   * #drain()}.
    *
-   * @throws WorkerException it stopped for another reason than because it was asked to
+   * @throws WorkerException it stopped for another reason than because it was asked to, and {@link #run()} has not
+   *     thrown that already
    */
   @Override
   public void close() {
     drain();
-    if (started.get()) {
+    if (started.get() && !told.get()) {
       awaitEnd();
     }
   }
@@ -203,12 +245,23 @@ public final class Worker implements AutoCloseable {
     private int concurrency = 16;
     private Duration shutdownGrace = Duration.ofSeconds(25);
     private Duration cancelGrace = Duration.ofSeconds(1);
-    private String workerId = "java-" + UUID.randomUUID();
+    private String workerId;
     private Executor executor;
     private Consumer<WorkerEvent> listener;
 
     private Builder(KeyworkClient client) {
-      this.client = client;
+      this.client = Objects.requireNonNull(client, "client");
+    }
+
+    /**
+     * Adds a queue, with a weight.
+     *
+     * @param queue its name
+     * @param weight its share of the worker against its other queues: 1 to 100
+     * @return this
+     */
+    public Builder subscribe(String queue, int weight) {
+      return subscribe(new Subscription(queue, weight));
     }
 
     /**
@@ -232,7 +285,7 @@ public final class Worker implements AutoCloseable {
      * @return this
      */
     public Builder handler(JobHandler runs) {
-      this.handler = runs;
+      this.handler = Objects.requireNonNull(runs, "handler");
       return this;
     }
 
@@ -243,7 +296,7 @@ public final class Worker implements AutoCloseable {
      * @return this
      */
     public Builder task(JobTask runs) {
-      return handler(runs.asHandler());
+      return handler(Objects.requireNonNull(runs, "task").asHandler());
     }
 
     /**
@@ -253,7 +306,7 @@ public final class Worker implements AutoCloseable {
      * @return this
      */
     public Builder concurrency(int handlers) {
-      this.concurrency = Math.max(1, Math.min(100_000, handlers));
+      this.concurrency = handlers;
       return this;
     }
 
@@ -265,7 +318,7 @@ public final class Worker implements AutoCloseable {
      * @return this
      */
     public Builder shutdownGrace(Duration grace) {
-      this.shutdownGrace = grace;
+      this.shutdownGrace = Objects.requireNonNull(grace, "shutdownGrace");
       return this;
     }
 
@@ -277,7 +330,7 @@ public final class Worker implements AutoCloseable {
      * @return this
      */
     public Builder cancelGrace(Duration grace) {
-      this.cancelGrace = grace;
+      this.cancelGrace = Objects.requireNonNull(grace, "cancelGrace");
       return this;
     }
 
@@ -289,13 +342,15 @@ public final class Worker implements AutoCloseable {
      * @return this
      */
     public Builder workerId(String id) {
-      this.workerId = id;
+      this.workerId = Objects.requireNonNull(id, "workerId");
       return this;
     }
 
     /**
-     * Runs the handlers. It must have room for as many as the concurrency. Default: a virtual thread for each job
-     * where the runtime has them (Java 21 and later), else a pool that grows and shrinks.
+     * Runs the handlers. It must have a thread for as many as the concurrency: where it runs one on the thread that
+     * gives it the job, as a {@code CallerRunsPolicy} does, that attempt fails, since heartbeats need that thread.
+     * Default: a virtual thread for each job where the runtime has them (Java 21 and later), else a pool that grows and
+     * shrinks.
      *
      * @param runs the executor; it is not closed with the worker
      * @return this
@@ -323,7 +378,7 @@ public final class Worker implements AutoCloseable {
      * @return this
      */
     public Builder interceptor(HandlerInterceptor interceptor) {
-      interceptors.add(interceptor);
+      interceptors.add(Objects.requireNonNull(interceptor, "interceptor"));
       return this;
     }
 
@@ -331,16 +386,33 @@ public final class Worker implements AutoCloseable {
      * Makes the worker. Nothing is connected yet.
      *
      * @return the worker
-     * @throws IllegalStateException there is no queue or no handler
+     * @throws IllegalArgumentException an option is missing, or breaks its limit
      */
     public Worker build() {
-      if (queues.isEmpty()) {
-        throw new IllegalStateException("a worker needs at least one queue");
-      }
       if (handler == null) {
-        throw new IllegalStateException("a worker needs a handler or a task");
+        throw new IllegalArgumentException("a worker needs a handler or a task");
       }
+      if (workerId != null && workerId.isEmpty()) {
+        throw new IllegalArgumentException("workerId must not be empty");
+      }
+      Limits.between("concurrency", concurrency, 1, 100_000);
+      Limits.notNegative("shutdownGrace", shutdownGrace);
+      Limits.notNegative("cancelGrace", cancelGrace);
+      checkQueues();
       return new Worker(this);
+    }
+
+    private void checkQueues() {
+      if (queues.isEmpty()) {
+        throw new IllegalArgumentException("a worker needs at least one queue");
+      }
+      Set<String> seen = new HashSet<>();
+      for (QueueSubscription queue : queues) {
+        Limits.between("weight of the queue " + queue.getQueue(), queue.getWeight(), 1, 100);
+        if (!seen.add(queue.getQueue())) {
+          throw new IllegalArgumentException("queues must differ, but " + queue.getQueue() + " is given twice");
+        }
+      }
     }
 
     private Setup setup() {
@@ -350,7 +422,7 @@ public final class Worker implements AutoCloseable {
           concurrency,
           shutdownGrace,
           cancelGrace,
-          workerId,
+          workerId == null ? "java-" + UUID.randomUUID() : workerId,
           new Chain(interceptors, handler),
           executor);
     }

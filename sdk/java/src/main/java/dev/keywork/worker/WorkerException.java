@@ -32,9 +32,9 @@ public final class WorkerException extends RuntimeException {
     return new WorkerException(Kind.REFUSED, "failed to open the session: " + error.getMessage(), error);
   }
 
-  static WorkerException superseded() {
+  static WorkerException superseded(String workerId) {
     return new WorkerException(
-        Kind.SUPERSEDED, "failed to go on: a newer worker has the same worker id", null);
+        Kind.SUPERSEDED, "failed to go on: a newer worker has the same worker id, " + workerId, null);
   }
 
   static WorkerException forced() {

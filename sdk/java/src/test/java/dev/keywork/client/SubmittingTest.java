@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.keywork.errors.FieldViolation;
 import dev.keywork.errors.KeyworkException;
 import dev.keywork.errors.Reasons;
 import dev.keywork.job.JobState;
@@ -16,13 +17,16 @@ import dev.keywork.testing.SubmitFault;
 import io.grpc.Status;
 import java.net.ServerSocket;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -75,7 +79,7 @@ class SubmittingTest {
     assertEquals(
         Status.Code.UNIMPLEMENTED, assertThrows(KeyworkException.class, () -> client.submit(rerun)).code());
     KeyworkException error =
-        assertThrows(KeyworkException.class, () -> client.listSchedules(PageRequest.first()));
+        assertThrows(KeyworkException.class, () -> client.schedules().list(PageRequest.first()));
     assertEquals(Status.Code.UNIMPLEMENTED, error.code());
     try (JobWatch watch = client.watchJobs("q")) {
       assertEquals(
@@ -146,7 +150,7 @@ class SubmittingTest {
       assertEquals(Status.Code.UNAVAILABLE, error.code());
       assertTrue(error.hasNoSideEffects());
       String text = error.getMessage();
-      assertTrue(text.startsWith("http://127.0.0.1:" + port + " cannot be reached: "), text);
+      assertEquals("http://127.0.0.1:" + port + " cannot be reached: Connection refused", text);
     }
   }
 
@@ -327,7 +331,7 @@ class SubmittingTest {
         () -> client.submit(Submit.of("q", "b", "")),
         () -> client.submitBatch(List.of(Submit.of("q", "b", ""))),
         () -> client.submitMany(List.of(Submit.of("q", "b", ""))).get(0).outcome(),
-        () -> client.getQueue("q"),
+        () -> client.queues().get("q"),
         () -> client.raw());
     for (Executable call : calls) {
       KeyworkException error = assertThrows(KeyworkException.class, call);
@@ -346,11 +350,68 @@ class SubmittingTest {
   }
 
   @Test
-  void anEndpointThatIsNoneIsRefused() {
-    for (String endpoint : List.of("127.0.0.1:50051", "ftp://host:1", "http://", "::")) {
-      KeyworkException error =
-          assertThrows(KeyworkException.class, () -> KeyworkClient.connect(endpoint), endpoint);
-      assertEquals(Status.Code.INVALID_ARGUMENT, error.code());
+  void whatTheWireCouldNotSayIsRefusedBeforeAnythingIsSent() {
+    Submit twice = Submit.builder("q", "a").delay(Duration.ofSeconds(1)).startAt(Instant.now()).build();
+    KeyworkException error = assertThrows(KeyworkException.class, () -> client.submit(twice));
+    assertRefused(error, "start_at");
+    assertEquals("start_at: must not be set together with delay [INVALID_FIELD]", error.getMessage());
+    Submit never = Submit.builder("q", "a").maxAttempts(0).build();
+    assertRefused(assertThrows(KeyworkException.class, () -> client.submit(never)), "max_attempts");
+    List<Submit> three = List.of(Submit.of("q", "b", ""), twice.toBuilder().build(), Submit.of("q", "c", ""));
+    for (List<SubmitResult> results : List.of(client.submitBatch(three), client.submitMany(three))) {
+      assertTrue(results.get(0).error().isEmpty());
+      assertRefused(results.get(1).error().orElseThrow(), "start_at");
+      assertTrue(results.get(2).error().isEmpty());
+    }
+    assertEquals(4, server.seen().submits().size());
+  }
+
+  @Test
+  void aKeyThatIsNoUnicodeIsRefusedInsteadOfBecomingAnother() {
+    assertRefused(assertThrows(KeyworkException.class, () -> client.submit(Submit.of("q", "a\ud800", ""))), "key");
+    assertTrue(client.submit(Submit.of("q", "\ud83d\ude00", "")).isAccepted());
+  }
+
+  private static void assertRefused(KeyworkException error, String field) {
+    assertEquals(Status.Code.INVALID_ARGUMENT, error.code());
+    assertEquals(Reasons.INVALID_FIELD, error.reason());
+    assertEquals(List.of(field), error.violations().stream().map(FieldViolation::field).toList());
+    assertTrue(error.hasNoSideEffects());
+    assertFalse(error.isRetryable());
+  }
+
+  @Test
+  void aStreamIsNotWaitedForOnItsOwnThread() throws Exception {
+    Thread here = Thread.currentThread();
+    Optional<Throwable> refused = Optional.empty();
+    try (SubmitStream stream = client.submitStream()) {
+      // What depends on an answer that is there already runs here.
+      for (int number = 0; refused.isEmpty(); number++) {
+        refused = stream.offer(Submit.of("q", "key-" + number)).thenApply(outcome -> {
+          boolean isTheirs = Thread.currentThread() != here;
+          return isTheirs ? Optional.<Throwable>of(assertThrows(IllegalStateException.class, stream::close))
+              : Optional.<Throwable>empty();
+        }).get(20, TimeUnit.SECONDS);
+      }
+    }
+    assertTrue(refused.get().getMessage().contains("thenAcceptAsync"));
+  }
+
+  @Test
+  void anInterceptorThatThrowsSpoilsItsOwnSubmitOnly() {
+    SubmitInterceptor picky = (submit, next) -> {
+      if (submit.key().equals("b")) {
+        throw new IllegalStateException("not this one");
+      }
+      return next.apply(submit);
+    };
+    List<Submit> three = List.of(Submit.of("q", "a", ""), Submit.of("q", "b", ""), Submit.of("q", "c", ""));
+    try (KeyworkClient own = KeyworkClient.builder().endpoint(server.endpoint()).interceptor(picky).build()) {
+      for (List<SubmitResult> results : List.of(own.submitBatch(three), own.submitMany(three))) {
+        assertTrue(results.get(0).error().isEmpty());
+        assertTrue(results.get(1).error().orElseThrow().getMessage().contains("not this one"));
+        assertTrue(results.get(2).error().isEmpty());
+      }
     }
   }
 }

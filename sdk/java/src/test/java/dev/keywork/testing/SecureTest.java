@@ -71,9 +71,22 @@ class SecureTest {
             assertThrows(KeyworkException.class, () -> stranger.submit(other)).code());
         KeyworkException error = assertThrows(KeyworkException.class, () -> wary.submit(other));
         assertEquals(Status.Code.UNAVAILABLE, error.code(), "the certificate is nobody's that it knows");
+        assertTrue(error.getMessage().contains("certification path"), error.getMessage());
       } finally {
         server.shutdownNow().awaitTermination(10, TimeUnit.SECONDS);
       }
+    }
+  }
+
+  @Test
+  void aServerWithoutTlsIsCalledThat() {
+    try (FakeServer plain = FakeServer.start();
+        KeyworkClient client = KeyworkClient.builder()
+            .endpoint(plain.endpoint().replace("http:", "https:"))
+            .submitDeadline(Duration.ofSeconds(5))
+            .build()) {
+      KeyworkException error = assertThrows(KeyworkException.class, () -> client.submit(Submit.of("q", "a")));
+      assertTrue(error.getMessage().contains("does not speak TLS"), error.getMessage());
     }
   }
 

@@ -92,7 +92,7 @@ class LeasesTest {
       scene.submit("a");
       Worker worker = scene.start(scene.builder());
       scene.untilStarted(1);
-      assertEquals(1, scene.client.purgeQueue("q"));
+      assertEquals(1, scene.client.queues().purge("q"));
       scene.untilCancelled("a", CancelReason.JOB_CANCELLED);
       scene.drain(worker);
     }
@@ -104,7 +104,7 @@ class LeasesTest {
       scene.submit("a");
       Worker worker = scene.start(scene.builder().concurrency(1));
       scene.untilStarted(1);
-      scene.client.pauseQueue("q");
+      scene.client.queues().pause("q");
       scene.server.loseLease("q", "a", LostReason.EXPIRED, false);
       scene.untilCancelled("a", CancelReason.LEASE_LOST);
       scene.drain(worker);
@@ -143,7 +143,7 @@ class LeasesTest {
         awaitStubbornly(release);
       }));
       started.until("the handler", keys -> keys.size() == 1);
-      scene.client.purgeQueue("q");
+      scene.client.queues().purge("q");
       scene.server.until("a lower capacity", seen -> seen.capacity() == 1);
       scene.events.untilAny("the report", WorkerEvent.HandlerIgnoresCancellation.class::isInstance);
       release.countDown();

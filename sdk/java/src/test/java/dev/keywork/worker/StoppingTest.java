@@ -124,6 +124,34 @@ class StoppingTest {
   }
 
   @Test
+  void theFirstSignalAfterADrainByHandIsTheFirst() {
+    try (Scene scene = Scene.withLongLeases()) {
+      scene.submit("a");
+      Worker worker = scene.start(scene.builder());
+      scene.untilStarted(1);
+      worker.drain();
+      scene.server.until("the drain", seen -> seen.drains() == 1);
+      worker.onSignal();
+      scene.openGate();
+      assertNull(scene.end(worker));
+      assertEquals(List.of("a"), scene.server.seen().completed());
+    }
+  }
+
+  @Test
+  void aSecondSignalReleasesEverything() {
+    try (Scene scene = Scene.withLongLeases()) {
+      scene.submit("a");
+      Worker worker = scene.start(scene.builder());
+      scene.untilStarted(1);
+      worker.onSignal();
+      worker.onSignal();
+      assertEquals(WorkerException.Kind.FORCED, scene.end(worker).kind());
+      assertEquals(List.of("a"), scene.server.seen().settled(Outcome.Release.class));
+    }
+  }
+
+  @Test
   void closingDrainsAndWaits() {
     try (Scene scene = Scene.withLongLeases()) {
       scene.submit("a");

@@ -46,22 +46,22 @@ final class Calls {
       case "get_job" -> client.getJob(queue, args.text("key")).map(Calls::ofJob).orElseGet(Calls::noJob);
       case "list_jobs" -> list("jobs", client.listJobs(queue, "", PAGE).items(), Calls::ofJob);
       case "cancel_job" -> ofJob(client.cancelJob(queue, args.text("key")));
-      case "create_queue" -> ofQueue(client.createQueue(queue, config(args)));
-      case "update_queue" -> ofQueue(client.updateQueue(queue, config(args)));
-      case "get_queue" -> ofQueue(client.getQueue(queue));
-      case "pause_queue" -> ofQueue(client.pauseQueue(queue));
-      case "resume_queue" -> ofQueue(client.resumeQueue(queue));
+      case "create_queue" -> ofQueue(client.queues().create(queue, config(args)));
+      case "update_queue" -> ofQueue(client.queues().update(queue, config(args)));
+      case "get_queue" -> ofQueue(client.queues().get(queue));
+      case "pause_queue" -> ofQueue(client.queues().pause(queue));
+      case "resume_queue" -> ofQueue(client.queues().resume(queue));
       case "delete_queue" -> {
-        client.deleteQueue(queue, true);
+        client.queues().delete(queue, true);
         yield new JsonObject();
       }
-      case "purge_queue" -> number("purged", client.purgeQueue(queue));
-      case "list_queues" -> list("queues", client.listQueues(PAGE).items(), Calls::ofQueue);
-      case "list_dead_jobs" -> list("jobs", client.listDeadJobs(queue, PAGE).items(), Calls::ofDead);
+      case "purge_queue" -> number("purged", client.queues().purge(queue));
+      case "list_queues" -> list("queues", client.queues().list(PAGE).items(), Calls::ofQueue);
+      case "list_dead_jobs" -> list("jobs", client.deadLetters().list(queue, PAGE).items(), Calls::ofDead);
       case "redrive_dead_jobs" -> redrive(client, args);
-      case "delete_dead_jobs" -> number("deleted", client.deleteDeadJobs(queue, deadIds(client, args)));
-      case "pull" -> list("jobs", client.pull(pull(args)), Calls::ofLease);
-      case "heartbeat" -> extended(client.heartbeat(args.texts("tokens").stream().map(Calls::token).toList()));
+      case "delete_dead_jobs" -> number("deleted", client.deadLetters().delete(queue, deadIds(client, args)));
+      case "pull" -> list("jobs", client.leases().pull(pull(args)), Calls::ofLease);
+      case "heartbeat" -> extended(client.leases().heartbeat(args.texts("tokens").stream().map(Calls::token).toList()));
       case "ack" -> ack(client, args);
       default -> null;
     };
@@ -79,7 +79,7 @@ final class Calls {
 
   private static List<Long> deadIds(KeyworkClient client, Args args) {
     List<String> keys = args.texts("keys");
-    return client.listDeadJobs(args.text("queue"), PAGE).items().stream()
+    return client.deadLetters().list(args.text("queue"), PAGE).items().stream()
         .filter(dead -> keys.contains(dead.job().key()))
         .map(DeadJob::deadId)
         .toList();
@@ -87,7 +87,7 @@ final class Calls {
 
   private static JsonObject redrive(KeyworkClient client, Args args) {
     JsonArray outcomes = new JsonArray();
-    client.redriveDeadJobs(args.text("queue"), deadIds(client, args))
+    client.deadLetters().redrive(args.text("queue"), deadIds(client, args))
         .forEach(redriven -> outcomes.add(Submits.outcomeOrReason(redriven.result())));
     JsonObject result = new JsonObject();
     result.add("outcomes", outcomes);
@@ -109,7 +109,7 @@ final class Calls {
       default -> Outcome.complete();
     };
     var settlement = new Settlement(token(args.text("token")), outcome);
-    SettlementOutcome answer = client.ack(List.of(settlement)).get(0).outcome();
+    SettlementOutcome answer = client.leases().ack(List.of(settlement)).get(0).outcome();
     JsonObject result = new JsonObject();
     result.addProperty("outcome", answer == SettlementOutcome.UNKNOWN ? "" : answer.name());
     return result;

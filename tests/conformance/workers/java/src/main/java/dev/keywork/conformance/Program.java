@@ -114,8 +114,8 @@ public final class Program {
     try {
       client = builder.build();
       Emit.emit(Emit.event("connected", call));
-    } catch (KeyworkException error) {
-      Emit.fault(call, error);
+    } catch (IllegalArgumentException refused) {
+      Emit.refuse(call, "INVALID_ARGUMENT", refused.getMessage());
     }
   }
 
@@ -124,7 +124,12 @@ public final class Program {
       notConnected(call);
       return;
     }
-    worker = Work.build(client, command, desk);
+    try {
+      worker = Work.build(client, command, desk);
+    } catch (IllegalArgumentException refused) {
+      Emit.refuse(call, "INVALID_ARGUMENT", refused.getMessage());
+      return;
+    }
     Worker running = worker;
     Thread thread = new Thread(() -> System.exit(Work.run(running)), "run");
     thread.start();

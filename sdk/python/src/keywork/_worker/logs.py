@@ -1,0 +1,96 @@
+"""What a worker writes to the log, by the logger ``keywork``.
+
+What the thread that keeps the leases alive has to say is written on another thread: a log that is slow, full or broken
+costs no lease. A handler's error is written where the handler ran, within its context.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from keywork import events
+from keywork._worker.aside import Aside
+
+if TYPE_CHECKING:
+    from keywork.context import Context
+    from keywork.events import Event
+    from keywork.job import Job
+
+log = logging.getLogger("keywork")
+
+#: While an outage lasts, it is told of again after this many seconds.
+AGAIN = 30.0
+#: The most messages that wait for a log that is slow.
+WAITING = 10_000
+
+
+class Logs:
+    """One worker's log."""
+
+    def __init__(self) -> None:
+        self._aside = Aside(
+            "keywork-log", WAITING, partial(log.warning, "%d messages were not logged: the log is slow")
+        )
+        #: While there is an outage: when it is to be told of again.
+        self._tell_at: float | None = None
+
+    def write(self, level: int, text: str, *args: Any) -> None:
+        """Writes it soon."""
+        self._aside.do(partial(log.log, level, text, *args))
+
+    def tell(self, event: Event, now: float) -> None:
+        """Something has happened."""
+        if isinstance(event, events.Connecting):
+            self.write(logging.DEBUG, "connecting to %s", event.endpoint)
+        elif isinstance(event, events.Ready):
+            self._tell_at = None
+            self.write(logging.INFO, "ready: the session with %s is open", event.endpoint)
+        elif isinstance(event, events.Degraded):
+            self.write(self._level_of_outage(now), "no session with %s, trying again: %s", event.endpoint, event.error)
+        elif isinstance(event, events.Draining):
+            self.write(logging.INFO, "draining: no more jobs are taken")
+        elif isinstance(event, events.Stopped):
+            self._stopped(event)
+        elif isinstance(event, events.LeaseLost):
+            why = event.reason.name if event.reason is not None else "it could not be extended in time"
+            self.write(logging.WARNING, "lost the lease of key %r of queue %s: %s", event.key, event.queue, why)
+        elif isinstance(event, events.SettlementRejected):
+            text = "the settlement of key %r of queue %s was refused: %s"
+            self.write(logging.WARNING, text, event.key, event.queue, event.error)
+        elif isinstance(event, events.HandlerIgnoresCancellation):
+            text = "the handler of key %r of queue %s still runs, %.1f s after it was cancelled"
+            self.write(logging.WARNING, text, event.key, event.queue, event.cancelled_for)
+        # What became of each job would be too much, and the error that it ends with is raised.
+
+    def _level_of_outage(self, now: float) -> int:
+        if self._tell_at is not None and now < self._tell_at:
+            return logging.DEBUG
+        self._tell_at = now + AGAIN
+        return logging.WARNING
+
+    def _stopped(self, event: events.Stopped) -> None:
+        if event.abandoned:
+            self.write(logging.WARNING, "stopped, with %d handlers left behind that did not end", event.abandoned)
+        else:
+            self.write(logging.INFO, "stopped")
+
+    def close(self) -> None:
+        """Waits a moment until everything is written."""
+        self._aside.close()
+
+
+def handler_failed(context: Context, job: Job, text: str, error: BaseException | None) -> None:
+    """A handler ended with an ordinary error. One of a handler that was told to stop is most likely due to that."""
+    if context.reason is not None:
+        level, follows = logging.DEBUG, f"after it was cancelled: {context.reason.name}"
+    elif job.attempt < job.max_attempts or not job.max_attempts:
+        level, follows = logging.WARNING, "the job is tried again"
+    else:
+        level, follows = logging.WARNING, "that was the job's last attempt"
+    form = "the handler of key %r of queue %s failed in attempt %d (%s): %s"
+    # A log that is broken is no reason to lose what became of the job.
+    with contextlib.suppress(Exception):
+        log.log(level, form, job.key, job.queue, job.attempt, follows, text, exc_info=error)

@@ -1,0 +1,222 @@
+"""A worker is understood from its logs, and no log can harm it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+from support import Log, Scene, within
+
+from keywork import (
+    CancelReason,
+    Client,
+    Context,
+    Fail,
+    Job,
+    LostReason,
+    Retry,
+    SettledOutcome,
+    StatusCode,
+    Worker,
+    WorkerRefusedError,
+    events,
+)
+from keywork._worker import logs, shared
+from keywork.testing import Status
+
+
+class Records(logging.Handler):
+    """What was logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: Log[logging.LogRecord] = Log()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.log.add(record)
+
+    def told(self, level: int) -> list[str]:
+        return [record.getMessage() for record in self.log.all() if record.levelno == level]
+
+    async def until(self, text: str) -> logging.LogRecord:
+        records = await self.log.until(text, lambda records: any(text in record.getMessage() for record in records))
+        return next(record for record in records if text in record.getMessage())
+
+
+@pytest.fixture
+def records() -> Any:
+    handler, logger = Records(), logging.getLogger("keywork")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield handler
+    logger.setLevel(logging.NOTSET)
+    logger.removeHandler(handler)
+
+
+async def test_a_server_that_is_not_there_is_told_of_within_a_second(records: Records) -> None:
+    async def handler(context: Context, job: Job) -> None: ...
+
+    async with Client("http://127.0.0.1:1") as client, Worker(client, "q", handler):
+        record = await asyncio.wait_for(records.until("no session"), 1.0)
+        # It goes on trying, and says so once.
+        await records.log.until("tries", lambda log: sum("connecting" in one.getMessage() for one in log) >= 3)
+    assert record.levelno == logging.WARNING
+    assert "http://127.0.0.1:1" in record.getMessage()
+    assert "refused" in record.getMessage()
+    assert len(records.told(logging.WARNING)) == 1
+
+
+async def test_an_outage_is_told_of_again_only_after_a_while_and_the_next_one_at_once() -> None:
+    log = logs.Logs()
+    degraded, ready = events.Degraded("away", "http://a:1"), events.Ready("http://a:1")
+    levels = []
+    for event, now in [(degraded, 0.0), (degraded, 29.0), (degraded, 31.0), (degraded, 60.0), (ready, 60.5)]:
+        if event is degraded:
+            levels.append(log._level_of_outage(now))
+        else:
+            log.tell(event, now)
+    assert levels == [logging.WARNING, logging.DEBUG, logging.WARNING, logging.DEBUG]
+    assert log._level_of_outage(61.0) == logging.WARNING
+    log.close()
+
+
+async def test_the_life_of_a_worker_is_in_the_log(scene: Scene, records: Records) -> None:
+    await scene.submit("a")
+    scene.open_gate()
+    async with scene.worker(on_event=None):
+        await scene.server.until("the end", lambda seen: seen.settled("complete") == ["a"])
+    [connecting] = records.told(logging.DEBUG)
+    assert connecting == f"connecting to {scene.server.endpoint}"
+    assert records.told(logging.INFO) == [
+        f"ready: the session with {scene.server.endpoint} is open",
+        "draining: no more jobs are taken",
+        "stopped",
+    ]
+    assert not records.told(logging.WARNING)
+
+
+async def test_a_lease_that_is_lost_is_told_with_its_reason(scene: Scene, records: Records) -> None:
+    await scene.submit("a")
+    async with scene.worker():
+        await scene.until_started(1)
+        scene.server.lose_lease("q", "a", LostReason.CANCELLED)
+        await scene.until_cancelled("a", CancelReason.JOB_CANCELLED)
+    assert records.told(logging.WARNING) == ["lost the lease of key 'a' of queue q: CANCELLED"]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+async def test_a_handlers_error_is_told_with_its_stack(scene: Scene, records: Records, plain: bool) -> None:
+    def breaks(context: Context, job: Job) -> None:
+        if job.key == "error" and job.attempt == 1:
+            raise ValueError("broke")
+        if job.key == "fail":
+            raise Fail("on purpose")
+        if job.key == "retry" and job.attempt == 1:
+            raise Retry(0, "on purpose")
+
+    async def breaks_async(context: Context, job: Job) -> None:
+        breaks(context, job)
+
+    await scene.submit("error", "fail", "retry")
+    async with scene.worker(breaks if plain else breaks_async):
+        await scene.server.until("the end", lambda seen: len(seen.settled("complete")) == 2)
+    [record] = [record for record in records.log.all() if record.levelno == logging.WARNING]
+    assert (
+        "key 'error' of queue q failed in attempt 1 (the job is tried again): ValueError: broke" in record.getMessage()
+    )
+    assert record.exc_info is not None
+    assert record.exc_info[2] is not None, "the stack"
+
+
+async def test_handlers_that_stay_and_settlements_that_are_refused_are_told_of(scene: Scene, records: Records) -> None:
+    go_on = threading.Event()
+
+    def deaf(context: Context, job: Job) -> None:
+        if job.key == "stays":
+            go_on.wait(20)
+
+    with scene.server.script() as script:
+        script.settlement_answers.append(SettledOutcome.REJECTED)
+    await scene.submit("refused", "stays")
+    async with scene.worker(deaf, shutdown_grace=0, cancel_grace=0):
+        await scene.server.until("a settlement", lambda seen: bool(seen.settled("retry")))
+        await scene.server.until("both", lambda seen: seen.delivered.count("stays") == 1)
+    go_on.set()
+    told = records.told(logging.WARNING)
+    assert any("settlement of key 'refused' of queue q was refused" in text for text in told)
+    assert "stopped, with 1 handlers left behind that did not end" in told
+
+
+async def test_the_error_that_run_raises_is_not_logged_as_well(scene: Scene, records: Records) -> None:
+    with scene.server.script() as script:
+        script.refuse_sessions.append(Status(StatusCode.PERMISSION_DENIED, "no"))
+    with pytest.raises(WorkerRefusedError):
+        await within("the end", scene.worker().run_until())
+    assert [record.getMessage() for record in records.log.all() if record.levelno > logging.INFO] == []
+
+
+@pytest.mark.parametrize("broken", ["log", "on_event"])
+async def test_what_blocks_the_log_or_the_callback_costs_no_lease(
+    short: Scene, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keywork._worker.aside.LINGER", 0.05)
+    release = threading.Event()
+
+    class Blocks(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            release.wait(20)
+
+    handler, logger = Blocks(logging.INFO), logging.getLogger("keywork")
+    if broken == "log":
+        logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        await short.submit("a")
+        listener = (lambda event: release.wait(20)) if broken == "on_event" else None
+        async with short.worker(on_event=listener):
+            await short.until_started(1)
+            await short.server.until("three lease durations", lambda seen: seen.heartbeats >= 9)
+            short.open_gate()
+            seen = await short.server.until("the end", lambda seen: seen.settled("complete") == ["a"])
+        assert (seen.expired, len(seen.delivered)) == (0, 1)
+    finally:
+        release.set()
+        logger.setLevel(logging.NOTSET)
+        logger.removeHandler(handler)
+
+
+async def test_a_log_that_fails_costs_nothing(scene: Scene) -> None:
+    class Fails(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("disk full")
+
+    def breaks(context: Context, job: Job) -> None:
+        if job.attempt == 1:
+            raise ValueError("broke")
+
+    handler, logger = Fails(), logging.getLogger("keywork")
+    logger.addHandler(handler)
+    try:
+        await scene.submit("a")
+        async with scene.worker(breaks):
+            seen = await scene.server.until("the end", lambda seen: seen.settled("complete") == ["a"])
+        assert seen.settled("retry") == ["a"]
+    finally:
+        logger.removeHandler(handler)
+
+
+async def test_a_callback_that_is_too_slow_loses_events_and_that_is_told(
+    scene: Scene, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "MOST_EVENTS", 1)
+    release = threading.Event()
+    await scene.submit(*(f"key-{number}" for number in range(20)))
+    scene.open_gate()
+    async with scene.worker(on_event=lambda event: release.wait(20)):
+        await scene.server.until("the end", lambda seen: len(seen.settled("complete")) == 20)
+        release.set()
+        record = await records.until("on_event was not told of")
+    assert record.levelno == logging.WARNING
