@@ -8,7 +8,8 @@ const worker = new Worker({
   concurrency: 8,
   // Less than what the orchestrator waits before it kills.
   shutdownGraceMs: 25_000,
-  onEvent: (event) => console.log(event.type),
+  // Its way too, not only warnings.
+  logger: console,
   handler: async (context, job) => {
     console.log(`started ${job.key}`);
     await sleep(10_000, undefined, { signal: context.signal });

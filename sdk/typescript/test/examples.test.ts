@@ -77,7 +77,7 @@ test("graceful_shutdown", async () => {
   await using program = new Program("graceful_shutdown", server);
   await program.lines.until("the handler", (lines) => lines.includes("started a"));
   program.signal("SIGTERM");
-  await program.lines.until("the drain", (lines) => lines.includes("draining"));
+  await program.lines.until("the drain", (lines) => lines.some((line) => line.includes("draining")));
   program.signal("SIGTERM");
   assert.equal(await program.exitCode(), 1);
   assert.deepEqual(server.seen.settled("release"), ["a"]);
