@@ -273,7 +273,7 @@ impl From<ApiError> for Problem {
 impl From<OpenError> for Problem {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Unknown => Self::new(Reason::QueueNotFound, error.to_string()),
+            OpenError::Unknown(_) => Self::new(Reason::QueueNotFound, error.to_string()),
             OpenError::Drift(text) => Self::new(Reason::QueueDrifted, text),
             OpenError::Nats(error) => error.into(),
             OpenError::Invalid(violation) => violation.into(),

@@ -45,7 +45,7 @@ impl From<QueueError> for AdminError {
     fn from(error: QueueError) -> Self {
         match error {
             QueueError::Exists(fields) => Self::Exists(fields),
-            QueueError::Unknown | QueueError::Drift { .. } | QueueError::Api(_) => {
+            QueueError::Unknown(_) | QueueError::Drift { .. } | QueueError::Api(_) => {
                 Self::Open(error.into())
             }
         }
@@ -136,7 +136,7 @@ impl Engine {
     pub async fn queue(&self, name: &QueueName) -> Result<QueueView, AdminError> {
         let info = match self.nats().queue_info(name).await {
             // Opening makes what was deleted of it by hand, such as its consumer.
-            Err(QueueError::Unknown) => self.open_existing(name).await?.jobs.info().await?,
+            Err(QueueError::Unknown(_)) => self.open_existing(name).await?.jobs.info().await?,
             info => info?,
         };
         let dead = self.nats().count_dead(name).await?;

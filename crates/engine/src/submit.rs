@@ -376,7 +376,7 @@ async fn conclude(engine: &Engine, offer: Offer, mut published: Published) -> Co
 async fn gone(queue: &Queue) -> bool {
     matches!(
         queue.jobs.info().await,
-        Err(keywork_jetstream::queues::QueueError::Unknown)
+        Err(keywork_jetstream::queues::QueueError::Unknown(_))
     )
 }
 

@@ -128,7 +128,7 @@ impl Jobs {
         let mut info = self.nats.queue_info(&self.queue).await;
         let looks = if self.replicated() { UNKNOWN_LOOKS } else { 0 };
         for _ in 0..looks {
-            if !matches!(info, Err(QueueError::Unknown)) {
+            if !matches!(info, Err(QueueError::Unknown(_))) {
                 break;
             }
             sleep(UNKNOWN_PAUSE).await;

@@ -38,8 +38,8 @@ pub const UNKNOWN_PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// There is no such queue.
-    #[error("there is no such queue")]
-    Unknown,
+    #[error("there is no queue {0}")]
+    Unknown(QueueName),
     /// There is one that differs in these fields.
     #[error("the queue exists, with another {}", .0.join(", "))]
     Exists(Vec<&'static str>),
@@ -358,7 +358,7 @@ impl Nats {
 
     async fn stream_info(&self, queue: &QueueName) -> Result<StreamInfo, QueueError> {
         let what = format!("STREAM.INFO.{}", self.names().jobs_stream(queue));
-        self.read(what, Bytes::new()).await.map_err(known)
+        self.read(what, Bytes::new()).await.map_err(known(queue))
     }
 
     /// Whether a stream's leader, which just answered, is in touch with most of its nodes.
@@ -373,7 +373,7 @@ impl Nats {
             "CONSUMER.INFO.{}.{CONSUMER}",
             self.names().jobs_stream(queue)
         );
-        self.read(what, Bytes::new()).await.map_err(known)
+        self.read(what, Bytes::new()).await.map_err(known(queue))
     }
 
     async fn update_stream(
@@ -386,7 +386,7 @@ impl Nats {
         self.read::<Value>(what, body.into())
             .await
             .map(drop)
-            .map_err(known)
+            .map_err(known(queue))
     }
 
     /// Makes the consumer, or changes it.
@@ -397,7 +397,7 @@ impl Nats {
         self.make::<Value>(what, body.to_string().into())
             .await
             .map(drop)
-            .map_err(known)
+            .map_err(known(queue))
     }
 
     /// What changes when deliveries are forgotten. A consumer that was made anew knows none. With one
@@ -416,9 +416,10 @@ impl Nats {
     }
 }
 
-fn known(error: ApiError) -> QueueError {
-    match error.code() {
-        Some(code::NO_STREAM | code::NO_CONSUMER) => QueueError::Unknown,
+/// An error about a queue, which may be that it is not there.
+fn known(queue: &QueueName) -> impl Fn(ApiError) -> QueueError {
+    |error| match error.code() {
+        Some(code::NO_STREAM | code::NO_CONSUMER) => QueueError::Unknown(queue.clone()),
         Some(_) | None => error.into(),
     }
 }

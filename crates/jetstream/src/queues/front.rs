@@ -87,8 +87,8 @@ impl Nats {
                 }
                 Ok(_) if patient => sleep(Duration::from_millis(100)).await,
                 Ok(_) => self.put_floor(queue, front.sequence).await?,
-                Err(QueueError::Unknown) if patient => sleep(Duration::from_millis(100)).await,
-                Err(QueueError::Unknown) => {
+                Err(QueueError::Unknown(_)) if patient => sleep(Duration::from_millis(100)).await,
+                Err(QueueError::Unknown(_)) => {
                     let wanted = consumer_config(self, queue, config.ack_wait());
                     self.make_consumer(queue, wanted).await?;
                     self.put_floor(queue, front.sequence).await?;
@@ -105,6 +105,6 @@ impl Nats {
         self.change::<Value>(what, body.into())
             .await
             .map(drop)
-            .map_err(known)
+            .map_err(known(queue))
     }
 }

@@ -33,7 +33,7 @@ impl Nats {
         let what = format!("CONSUMER.PAUSE.{stream}.{CONSUMER}");
         self.read::<Value>(what, body.to_string().into())
             .await
-            .map_err(known)?;
+            .map_err(known(queue))?;
         self.until_paused(queue, pause).await?;
         if !pause {
             self.wake(&stream).await;
