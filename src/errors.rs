@@ -261,16 +261,19 @@ impl From<ApiError> for Problem {
         let reason = match &error {
             ApiError::Failed(Failure::NotSent | Failure::NoResponders) => Reason::NatsUnavailable,
             ApiError::Failed(Failure::TimedOut) => Reason::NatsNoAnswer,
+            ApiError::Refused(refusal) if refusal.no_room() => Reason::StorageFull,
             ApiError::Refused(_) | ApiError::Unreadable(_) => Reason::NatsRefused,
         };
-        Self::new(reason, error.to_string())
+        let no_room = reason == Reason::StorageFull;
+        let text = if no_room { "NATS has no room: " } else { "" };
+        Self::new(reason, format!("{text}{error}"))
     }
 }
 
 impl From<OpenError> for Problem {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Unknown => Self::new(Reason::QueueNotFound, error.to_string()),
+            OpenError::Unknown(_) => Self::new(Reason::QueueNotFound, error.to_string()),
             OpenError::Drift(text) => Self::new(Reason::QueueDrifted, text),
             OpenError::Nats(error) => error.into(),
             OpenError::Invalid(violation) => violation.into(),
@@ -286,7 +289,6 @@ impl From<SubmitError> for Problem {
             SubmitError::Invalid(violation) => violation.into(),
             SubmitError::KeyBusy(_) => Self::new(Reason::KeyBusy, error.to_string()),
             SubmitError::QueueFull { .. } => Self::new(Reason::QueueFull, error.to_string()),
-            SubmitError::StorageFull => Self::new(Reason::StorageFull, error.to_string()),
             SubmitError::Nats(error) => error.into(),
         }
     }
@@ -311,7 +313,7 @@ impl From<AdminError> for Problem {
                 .map(|v| v.within("config"))
                 .collect::<Vec<_>>()
                 .into(),
-            AdminError::Exists => Self::new(Reason::QueueExists, error.to_string()),
+            AdminError::Exists(_) => Self::new(Reason::QueueExists, error.to_string()),
             AdminError::NotEmpty { .. } => Self::new(Reason::QueueNotEmpty, error.to_string()),
             AdminError::Nats(error) => error.into(),
         }

@@ -50,18 +50,19 @@ func (d *driver) flush(now time.Time) {
 	if !d.session.nextHeartbeat.After(now) && d.link.hasRoom() {
 		d.beat(now)
 	}
+	d.sayCapacity()
+	if d.stop.isStopping() && !d.session.drainSent {
+		d.session.drainSent = d.link.send(&keyworkv1.LeaseRequest{
+			Message: &keyworkv1.LeaseRequest_Drain{Drain: &keyworkv1.Drain{}},
+		})
+	}
+	// After the drain: what is given back now is not to come to this worker again.
 	for d.outbox.isReady() && d.link.hasRoom() {
 		if settlements := d.outbox.take(); len(settlements) > 0 {
 			d.link.send(&keyworkv1.LeaseRequest{Message: &keyworkv1.LeaseRequest_Settlements{
 				Settlements: &keyworkv1.Settlements{Settlements: settlements},
 			}})
 		}
-	}
-	d.sayCapacity()
-	if d.stop.isStopping() && !d.session.drainSent {
-		d.session.drainSent = d.link.send(&keyworkv1.LeaseRequest{
-			Message: &keyworkv1.LeaseRequest_Drain{Drain: &keyworkv1.Drain{}},
-		})
 	}
 }
 

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read as _},
     path::Path,
     process::ExitCode,
     sync::Arc,
@@ -28,6 +28,8 @@ use super::{
 
 /// Lines read ahead.
 const AHEAD: usize = 1_024;
+/// The longest line. A payload of a MiB takes at most six times its size.
+const LINE_BYTES: usize = 16 << 20;
 /// How often progress is shown.
 const PROGRESS: Duration = Duration::from_millis(200);
 
@@ -195,19 +197,35 @@ fn parse(line: &[u8]) -> Result<Line, String> {
     })
 }
 
+/// The next line without its end; of one that is too long, only that. `None`: the input has ended.
+fn next_line(input: &mut dyn BufRead) -> std::io::Result<Option<Result<Vec<u8>, String>>> {
+    let mut line = Vec::new();
+    let most = u64::try_from(LINE_BYTES).unwrap_or(u64::MAX);
+    if input.take(most).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() == LINE_BYTES && !line.ends_with(b"\n") {
+        input.skip_until(b'\n')?;
+        return Ok(Some(Err(format!("it has more than {LINE_BYTES} bytes"))));
+    }
+    Ok(Some(Ok(line)))
+}
+
 /// Reads until the end, or until nobody wants more.
 fn read_all(
-    input: Box<dyn BufRead + Send>,
+    mut input: Box<dyn BufRead + Send>,
     queue: &str,
     options: &Options,
     lines: &mpsc::Sender<Read>,
 ) -> std::io::Result<()> {
-    for (number, line) in (1..).zip(input.split(b'\n')) {
-        let line = line?;
-        if line.trim_ascii().is_empty() {
+    let mut number = 0;
+    while let Some(line) = next_line(&mut input)? {
+        number += 1;
+        if line.as_ref().is_ok_and(|line| line.trim_ascii().is_empty()) {
             continue;
         }
-        let submit = parse(&line).and_then(|line| line.submit(queue, options));
+        let parsed = line.and_then(|line| parse(&line));
+        let submit = parsed.and_then(|line| line.submit(queue, options));
         if lines.blocking_send((number, submit)).is_err() {
             break;
         }

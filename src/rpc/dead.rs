@@ -83,6 +83,10 @@ fn check_ids(ids: &[u64]) -> Result<(), Violation> {
             format!("must have at most {limit} entries"),
         ));
     }
+    if let Some(at) = ids.iter().position(|id| *id == 0) {
+        let field = format!("dead_ids[{at}]");
+        return Err(Violation::new(&field, "must be at least 1"));
+    }
     Ok(())
 }
 

@@ -112,12 +112,14 @@ fn to_hello(hello: proto::Hello) -> Result<Hello, Violation> {
         ));
     }
     let mut queues = Vec::with_capacity(has);
-    for subscription in &hello.queues {
-        let name = QueueName::parse(&subscription.queue).map_err(|v| v.within("queues"))?;
+    for (at, subscription) in hello.queues.iter().enumerate() {
+        let within = |violation: Violation| violation.within(&format!("queues[{at}]"));
+        let name = QueueName::parse(&subscription.queue).map_err(within)?;
         if queues.iter().any(|(other, _)| *other == name) {
-            return Err(Violation::new("queues", format!("names {name} twice")));
+            let twice = Violation::new("queue", format!("names {name} a second time"));
+            return Err(within(twice));
         }
-        queues.push((name, to_weight(subscription.weight)?));
+        queues.push((name, to_weight(subscription.weight).map_err(within)?));
     }
     Ok(Hello {
         worker: convert::to_worker(&hello.worker_id)?,
@@ -131,10 +133,7 @@ fn to_hello(hello: proto::Hello) -> Result<Hello, Violation> {
 fn to_weight(weight: u32) -> Result<u32, Violation> {
     if weight > limits::QUEUE_WEIGHT {
         let limit = limits::QUEUE_WEIGHT;
-        return Err(Violation::new(
-            "queues.weight",
-            format!("must be at most {limit}"),
-        ));
+        return Err(Violation::new("weight", format!("must be at most {limit}")));
     }
     Ok(weight.max(1))
 }

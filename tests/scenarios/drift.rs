@@ -148,6 +148,13 @@ async fn a_consumer_that_drifts_under_a_server_is_refused_until_it_is_mended() {
             json!({ "filter_subject": "work.drift.other" }),
         ),
         ("headers_only", json!({ "headers_only": true })),
+        (
+            "inactive_threshold",
+            json!({ "inactive_threshold": 60_000_000_000_u64 }),
+        ),
+        ("max_batch", json!({ "max_batch": 1 })),
+        ("max_bytes", json!({ "max_bytes": 1_000 })),
+        ("max_expires", json!({ "max_expires": 1_000_000 })),
     ];
     for (field, drift) in drifts {
         let before = change_consumer(&nats, &drift).await;

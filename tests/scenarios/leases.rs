@@ -20,7 +20,10 @@ use keywork::proto::{
 use keywork_sdk::{Submit, worker::CancelReason};
 use keywork_testkit::{FaultProxy, KeyworkServer, Mode, eventually};
 use prost::Message as _;
-use tokio::time::{Instant, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 use tonic::{Code, Status};
 
 use crate::{

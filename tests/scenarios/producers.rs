@@ -9,6 +9,7 @@ mod nats_away;
 mod offers;
 mod queues;
 mod same_request;
+mod storage;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},

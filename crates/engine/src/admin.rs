@@ -23,9 +23,9 @@ pub enum AdminError {
     /// Several fields are wrong.
     #[error("{} fields of the configuration break a limit", .0.len())]
     Config(Vec<Violation>),
-    /// There is one of that name with another configuration.
-    #[error("the queue exists with another configuration")]
-    Exists,
+    /// There is one of that name that differs in these fields.
+    #[error("the queue exists, with another {}", .0.join(", "))]
+    Exists(Vec<&'static str>),
     /// It holds something, and `force` was not set.
     #[error(
         "the queue has {outstanding} outstanding jobs and {dead} dead letters: set force to delete them too"
@@ -44,8 +44,8 @@ pub enum AdminError {
 impl From<QueueError> for AdminError {
     fn from(error: QueueError) -> Self {
         match error {
-            QueueError::Exists => Self::Exists,
-            QueueError::Unknown | QueueError::Drift { .. } | QueueError::Api(_) => {
+            QueueError::Exists(fields) => Self::Exists(fields),
+            QueueError::Unknown(_) | QueueError::Drift { .. } | QueueError::Api(_) => {
                 Self::Open(error.into())
             }
         }
@@ -136,7 +136,7 @@ impl Engine {
     pub async fn queue(&self, name: &QueueName) -> Result<QueueView, AdminError> {
         let info = match self.nats().queue_info(name).await {
             // Opening makes what was deleted of it by hand, such as its consumer.
-            Err(QueueError::Unknown) => self.open_existing(name).await?.jobs.info().await?,
+            Err(QueueError::Unknown(_)) => self.open_existing(name).await?.jobs.info().await?,
             info => info?,
         };
         let dead = self.nats().count_dead(name).await?;

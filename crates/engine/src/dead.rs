@@ -150,9 +150,10 @@ impl Engine {
                         return Ok(Some(busy(&queue, stored).await));
                     }
                 }
-                Published::Full => return Err(SubmitError::StorageFull),
                 Published::Failed(failure) => return Err(ApiError::Failed(failure).into()),
-                Published::Refused(refusal) => return Err(ApiError::Refused(refusal).into()),
+                Published::Refused(refusal) | Published::Full(refusal) => {
+                    return Err(ApiError::Refused(refusal).into());
+                }
             }
         }
         Err(ApiError::Failed(keywork_jetstream::Failure::NoResponders).into())

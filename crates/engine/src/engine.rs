@@ -198,7 +198,7 @@ impl Engine {
     pub(crate) async fn open_leased(&self, facts: &LeaseFacts) -> Result<Arc<Queue>, OpenError> {
         let mut opened = self.open_existing(&facts.queue).await;
         for _ in 0..UNKNOWN_LOOKS {
-            if !matches!(opened, Err(OpenError::Unknown)) || facts.valid_until <= clock::now() {
+            if !matches!(opened, Err(OpenError::Unknown(_))) || facts.valid_until <= clock::now() {
                 break;
             }
             sleep(UNKNOWN_PAUSE).await;
@@ -226,7 +226,7 @@ impl Engine {
 
     async fn open_now(&self, name: &QueueName, make: bool) -> Result<Arc<Queue>, OpenError> {
         let jobs = match self.nats().open_queue(name).await {
-            Err(QueueError::Unknown) if make => {
+            Err(QueueError::Unknown(_)) if make => {
                 let config = QueueConfig::default();
                 self.nats()
                     .create_queue(name, &config, self.options().replicas)

@@ -75,7 +75,7 @@ impl Engine {
         };
         let queue = match self.open_leased(&facts).await {
             Ok(queue) => queue,
-            Err(OpenError::Unknown) => return Heartbeaten::Lost(LostReason::Expired),
+            Err(OpenError::Unknown(_)) => return Heartbeaten::Lost(LostReason::Expired),
             Err(_) => return Heartbeaten::TryAgain,
         };
         if queue.jobs.incarnation() != facts.incarnation {

@@ -56,9 +56,6 @@ pub enum SubmitError {
         /// The limit.
         limit: u64,
     },
-    /// NATS has no room.
-    #[error("the storage of NATS is full")]
-    StorageFull,
     /// NATS failed.
     #[error(transparent)]
     Nats(#[from] ApiError),
@@ -207,7 +204,7 @@ impl Submits {
                     busy.entry(key).or_default().push((id, offer));
                 }
                 published @ (Published::Duplicate(_)
-                | Published::Full
+                | Published::Full(_)
                 | Published::WrongLast(_)
                 | Published::InFlight
                 | Published::Refused(_)
@@ -347,13 +344,12 @@ async fn conclude(engine: &Engine, offer: Offer, mut published: Published) -> Co
         match published {
             Published::Stored(_) => return Ok(offer.created()),
             Published::Duplicate(sequence) => return duplicate(offer, sequence).await,
-            Published::KeyBusy | Published::WrongLast(_) | Published::Full => {
-                let full = published == Published::Full;
+            Published::KeyBusy | Published::WrongLast(_) | Published::Full(_) => {
                 if let Some(view) = occupant(&offer).await? {
                     return offer.busy(view);
                 }
-                if full {
-                    return Err(SubmitError::StorageFull);
+                if let Published::Full(refusal) = published {
+                    return Err(ApiError::Refused(refusal).into());
                 }
                 if over {
                     return Err(ApiError::Failed(Failure::NoResponders).into());
@@ -380,7 +376,7 @@ async fn conclude(engine: &Engine, offer: Offer, mut published: Published) -> Co
 async fn gone(queue: &Queue) -> bool {
     matches!(
         queue.jobs.info().await,
-        Err(keywork_jetstream::queues::QueueError::Unknown)
+        Err(keywork_jetstream::queues::QueueError::Unknown(_))
     )
 }
 
@@ -396,8 +392,10 @@ async fn again(engine: &Engine, offer: Offer) -> Concluded {
             None => Err(ApiError::Failed(Failure::NoResponders).into()),
         },
         Published::Failed(failure) => Err(ApiError::Failed(failure).into()),
-        Published::Refused(refusal) => Err(ApiError::Refused(refusal).into()),
-        Published::Full | Published::WrongLast(_) | Published::InFlight => {
+        Published::Refused(refusal) | Published::Full(refusal) => {
+            Err(ApiError::Refused(refusal).into())
+        }
+        Published::WrongLast(_) | Published::InFlight => {
             Err(ApiError::Failed(Failure::NoResponders).into())
         }
     }

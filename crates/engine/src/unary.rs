@@ -7,7 +7,7 @@ use keywork_jetstream::{Completions, clock};
 use keywork_model::{QueueName, WorkerId, fit_in_message};
 use tokio::{
     sync::mpsc::UnboundedReceiver,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 
 use crate::{
@@ -15,10 +15,19 @@ use crate::{
     error::OpenError,
     lease::Granted,
     session::{
-        Served, Session, SessionEvent, SettleItem, SettleResult,
+        GoAwayReason, Served, Session, SessionEvent, SettleItem, SettleResult,
         settling::{self, Ended, Quick, Start},
     },
 };
+
+/// The pause before a pull that was sent away asks again.
+const PULL_AGAIN: Duration = Duration::from_millis(50);
+
+/// How one try of a pull ended.
+enum Pulled {
+    Jobs(Vec<Granted>),
+    SentAway(GoAwayReason),
+}
 
 /// A pull under way. Dropped before its end, as when the caller hangs up, it hands back what it was given.
 struct PullGuard {
@@ -52,12 +61,35 @@ impl Engine {
         wait: Duration,
     ) -> Result<Vec<Granted>, OpenError> {
         let until = Instant::now() + wait;
+        loop {
+            match self.pull_once(queue, worker.clone(), most, until).await? {
+                Pulled::Jobs(granted) => return Ok(granted),
+                Pulled::SentAway(GoAwayReason::Draining) => return Err(OpenError::Stopping),
+                Pulled::SentAway(GoAwayReason::Superseded) => return Ok(Vec::new()),
+                // The queue is made anew, or has other terms: what is left of the wait is waited there.
+                Pulled::SentAway(GoAwayReason::QueueDeleted | GoAwayReason::TermsChanged) => {
+                    if Instant::now() >= until {
+                        return Ok(Vec::new());
+                    }
+                    sleep(PULL_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    async fn pull_once(
+        &self,
+        queue: &QueueName,
+        worker: Option<WorkerId>,
+        most: u32,
+        until: Instant,
+    ) -> Result<Pulled, OpenError> {
         let queue = self.open_sound(queue).await?;
         let id: u64 = rand::random();
         let named = worker.map_or_else(|| WorkerId::parse(&format!("pull-{id:016x}")), Ok)?;
         let served = Served {
             term: queue.lease_duration(),
-            queue,
+            queue: Arc::clone(&queue),
             share: 1.0,
         };
         let (session, events) = Session::new(id, named, clock::now(), vec![served], most);
@@ -68,39 +100,37 @@ impl Engine {
             events,
             done: false,
         };
-        for served in &session.queues {
-            served
-                .queue
-                .state
-                .lock()
-                .roster
-                .add(Arc::clone(&session), 0);
-            served.queue.wake.notify_one();
-        }
-        let mut granted = match timeout_at(until, pull.events.recv()).await {
-            Ok(Some(SessionEvent::Deliver(granted))) => granted,
-            Ok(_) | Err(_) => Vec::new(),
-        };
+        queue.state.lock().roster.add(Arc::clone(&session), 0);
+        queue.wake.notify_one();
+        let first = timeout_at(until, pull.events.recv()).await.ok().flatten();
         session.close();
         session.leave();
         pull.events.close();
+        let mut events = Vec::from_iter(first);
         while let Some(event) = pull.events.recv().await {
-            if let SessionEvent::Deliver(more) = event {
-                granted.extend(more);
+            events.push(event);
+        }
+        let (mut granted, mut sent_away) = (Vec::new(), None);
+        for event in events {
+            match event {
+                SessionEvent::Deliver(more) => granted.extend(more),
+                SessionEvent::GoAway(away) => sent_away = Some(away.reason),
+                // A lease that was given, and lost before the caller was told: it finds out.
+                SessionEvent::Lost(_) => {}
             }
         }
         // One turn of the runtime: where the caller has hung up already, this future is dropped here, and
         // what it was given goes back instead of into an answer that nobody reads.
         tokio::task::yield_now().await;
         pull.done = true;
+        if let Some(reason) = sent_away.filter(|_| granted.is_empty()) {
+            return Ok(Pulled::SentAway(reason));
+        }
         // More would be a message that clients refuse: the rest goes to whoever asks next.
         let fitting = fit_in_message(granted.iter().map(|one| &one.job));
         let rest = granted.split_off(fitting);
-        if let Some(served) = session.queues.first() {
-            let sequences = rest.iter().map(|one| one.sequence).collect();
-            self.hand_back(&served.queue, sequences);
-        }
-        Ok(granted)
+        self.hand_back(&queue, rest.iter().map(|one| one.sequence).collect());
+        Ok(Pulled::Jobs(granted))
     }
 
     /// Settles leases by their tokens. One result for each, in order.

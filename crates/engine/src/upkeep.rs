@@ -118,7 +118,7 @@ async fn look(engine: &Engine, queue: &Arc<Queue>) -> Option<QueueInfo> {
             }
             Some(info)
         }
-        Ok(_) | Err(QueueError::Unknown) => {
+        Ok(_) | Err(QueueError::Unknown(_)) => {
             engine.close_queue(queue);
             None
         }

@@ -53,6 +53,8 @@ pub mod code {
     pub const WRONG_LAST: u32 = 10071;
     /// The store refused: the key is busy, or the stream is full. Only the text tells.
     pub const STORE_FAILED: u32 = 10077;
+    /// The account's limit of storage is reached, this server's, or that of all servers; or its limit of memory.
+    pub const NO_ROOM: [u32; 4] = [10002, 10023, 10047, 10028];
     /// R3: a duplicate is in flight.
     pub const DUPLICATE_IN_FLIGHT: u32 = 10158;
     /// R3: a publish on the subject is in flight.
@@ -182,6 +184,18 @@ struct Success {
     success: bool,
 }
 
+impl Refusal {
+    /// Whether the stream is full, or NATS.
+    pub fn no_room(&self) -> bool {
+        let stream = self.err_code == code::STORE_FAILED && self.description.contains("maximum");
+        (stream && !self.key_busy()) || code::NO_ROOM.contains(&self.err_code)
+    }
+
+    fn key_busy(&self) -> bool {
+        self.err_code == code::STORE_FAILED && self.description.contains("per subject")
+    }
+}
+
 #[derive(Deserialize)]
 struct PubAck {
     error: Option<Refusal>,
@@ -200,8 +214,8 @@ pub enum Published {
     Duplicate(u64),
     /// The key has a message already.
     KeyBusy,
-    /// The stream is full.
-    Full,
+    /// There is no room.
+    Full(Refusal),
     /// The subject's last sequence is another: 0 where it has none.
     WrongLast(u64),
     /// Another publish on the subject is in flight: ask again.
@@ -224,8 +238,8 @@ impl From<PubAck> for Published {
         match refusal.err_code {
             code::WRONG_LAST => Self::WrongLast(trailing_number(&refusal.description)),
             code::DUPLICATE_IN_FLIGHT | code::PUBLISH_IN_FLIGHT => Self::InFlight,
-            code::STORE_FAILED if refusal.description.contains("per subject") => Self::KeyBusy,
-            code::STORE_FAILED if refusal.description.contains("maximum") => Self::Full,
+            _ if refusal.key_busy() => Self::KeyBusy,
+            _ if refusal.no_room() => Self::Full(refusal),
             _ => Self::Refused(refusal),
         }
     }
@@ -269,10 +283,10 @@ mod tests {
         );
         let busy = error(10077, "maximum messages per subject exceeded");
         assert_eq!(published(&busy), Published::KeyBusy);
-        assert_eq!(
-            published(&error(10077, "maximum bytes exceeded")),
-            Published::Full
-        );
+        let full = published(&error(10077, "maximum bytes exceeded"));
+        assert!(matches!(full, Published::Full(_)));
+        let full = published(&error(10023, "insufficient resources"));
+        assert!(matches!(full, Published::Full(_)));
         assert_eq!(
             published(&error(10071, "wrong last sequence: 17")),
             Published::WrongLast(17)

@@ -139,10 +139,10 @@ impl Jobs {
         match self.publish_beside(subject, headers, payload).await? {
             Published::Stored(_) | Published::Duplicate(_) | Published::InFlight => Ok(()),
             Published::Failed(failure) => Err(failure.into()),
-            Published::Refused(refusal) => Err(refusal.into()),
-            Published::KeyBusy | Published::Full | Published::WrongLast(_) => Err(
-                ApiError::Unreadable("the stream of dead letters is full".into()),
-            ),
+            Published::Refused(refusal) | Published::Full(refusal) => Err(refusal.into()),
+            Published::KeyBusy | Published::WrongLast(_) => Err(ApiError::Unreadable(
+                "the stream of dead letters refused one".into(),
+            )),
         }
     }
 

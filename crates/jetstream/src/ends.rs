@@ -46,13 +46,10 @@ impl Jobs {
         match self.publish_beside(subject, headers, Bytes::new()).await? {
             Published::Stored(_) | Published::Duplicate(_) => Ok(()),
             Published::Failed(failure) => Err(failure.into()),
-            Published::Refused(refusal) => Err(refusal.into()),
-            Published::KeyBusy
-            | Published::Full
-            | Published::WrongLast(_)
-            | Published::InFlight => Err(ApiError::Unreadable(
-                "the stream of end records refused one".into(),
-            )),
+            Published::Refused(refusal) | Published::Full(refusal) => Err(refusal.into()),
+            Published::KeyBusy | Published::WrongLast(_) | Published::InFlight => Err(
+                ApiError::Unreadable("the stream of end records refused one".into()),
+            ),
         }
     }
 

@@ -128,7 +128,7 @@ impl Jobs {
         let mut info = self.nats.queue_info(&self.queue).await;
         let looks = if self.replicated() { UNKNOWN_LOOKS } else { 0 };
         for _ in 0..looks {
-            if !matches!(info, Err(QueueError::Unknown)) {
+            if !matches!(info, Err(QueueError::Unknown(_))) {
                 break;
             }
             sleep(UNKNOWN_PAUSE).await;
@@ -186,7 +186,7 @@ impl Jobs {
             Published::Failed(failure) => Err(failure),
             Published::Stored(_)
             | Published::KeyBusy
-            | Published::Full
+            | Published::Full(_)
             | Published::WrongLast(_)
             | Published::InFlight
             | Published::Refused(_) => Ok(None),
@@ -429,9 +429,11 @@ impl Jobs {
                 }
                 Published::InFlight => Failure::TimedOut.into(),
                 Published::Failed(failure) => failure.into(),
-                Published::Refused(refusal) => return Err(refusal.into()),
-                Published::KeyBusy | Published::Full => {
-                    return Err(ApiError::Unreadable("the stream is full".into()));
+                Published::Refused(refusal) | Published::Full(refusal) => {
+                    return Err(refusal.into());
+                }
+                Published::KeyBusy => {
+                    return Err(ApiError::Unreadable("the key is busy in itself".into()));
                 }
             };
             if Instant::now() >= until {

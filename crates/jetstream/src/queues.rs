@@ -3,6 +3,7 @@
 mod changes;
 mod drift;
 mod front;
+mod pause;
 
 use std::time::Duration;
 
@@ -37,11 +38,11 @@ pub const UNKNOWN_PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// There is no such queue.
-    #[error("there is no such queue")]
-    Unknown,
-    /// There is one, with another configuration.
-    #[error("the queue exists with another configuration")]
-    Exists,
+    #[error("there is no queue {0}")]
+    Unknown(QueueName),
+    /// There is one that differs in these fields.
+    #[error("the queue exists, with another {}", .0.join(", "))]
+    Exists(Vec<&'static str>),
     /// Its stream or consumer was changed so that a law would break.
     #[error(
         "the {object} of queue {queue} has drifted: {field} is {found}, Keywork needs {needed}"
@@ -187,11 +188,11 @@ impl Nats {
             Ok(_) => {}
             Err(error) if error.code() == Some(code::STREAM_EXISTS) => {
                 let jobs = self.open_queue(queue).await?;
-                let same = jobs.info().await?.config == *config;
-                return if same {
+                let differing = jobs.info().await?.config.differences(config);
+                return if differing.is_empty() {
                     Ok(jobs)
                 } else {
-                    Err(QueueError::Exists)
+                    Err(QueueError::Exists(differing))
                 };
             }
             Err(error) => return Err(error.into()),
@@ -355,27 +356,9 @@ impl Nats {
         Ok(())
     }
 
-    /// Stops deliveries, or goes on with them.
-    ///
-    /// # Errors
-    /// What failed.
-    pub async fn pause_queue(&self, queue: &QueueName, pause: bool) -> Result<(), QueueError> {
-        let body = if pause {
-            json!({ "pause_until": "2500-01-01T00:00:00Z" })
-        } else {
-            json!({})
-        };
-        let stream = self.names().jobs_stream(queue);
-        let what = format!("CONSUMER.PAUSE.{stream}.{CONSUMER}");
-        self.read::<Value>(what, body.to_string().into())
-            .await
-            .map(drop)
-            .map_err(known)
-    }
-
     async fn stream_info(&self, queue: &QueueName) -> Result<StreamInfo, QueueError> {
         let what = format!("STREAM.INFO.{}", self.names().jobs_stream(queue));
-        self.read(what, Bytes::new()).await.map_err(known)
+        self.read(what, Bytes::new()).await.map_err(known(queue))
     }
 
     /// Whether a stream's leader, which just answered, is in touch with most of its nodes.
@@ -390,7 +373,7 @@ impl Nats {
             "CONSUMER.INFO.{}.{CONSUMER}",
             self.names().jobs_stream(queue)
         );
-        self.read(what, Bytes::new()).await.map_err(known)
+        self.read(what, Bytes::new()).await.map_err(known(queue))
     }
 
     async fn update_stream(
@@ -403,7 +386,7 @@ impl Nats {
         self.read::<Value>(what, body.into())
             .await
             .map(drop)
-            .map_err(known)
+            .map_err(known(queue))
     }
 
     /// Makes the consumer, or changes it.
@@ -414,7 +397,7 @@ impl Nats {
         self.make::<Value>(what, body.to_string().into())
             .await
             .map(drop)
-            .map_err(known)
+            .map_err(known(queue))
     }
 
     /// What changes when deliveries are forgotten. A consumer that was made anew knows none. With one
@@ -433,9 +416,10 @@ impl Nats {
     }
 }
 
-fn known(error: ApiError) -> QueueError {
-    match error.code() {
-        Some(code::NO_STREAM | code::NO_CONSUMER) => QueueError::Unknown,
+/// An error about a queue, which may be that it is not there.
+fn known(queue: &QueueName) -> impl Fn(ApiError) -> QueueError {
+    |error| match error.code() {
+        Some(code::NO_STREAM | code::NO_CONSUMER) => QueueError::Unknown(queue.clone()),
         Some(_) | None => error.into(),
     }
 }

@@ -80,11 +80,10 @@ impl Nats {
     pub async fn set(&self, name: &str, value: Vec<u8>) -> Result<(), ApiError> {
         match self.publish_setting(name, None, value).await {
             Published::Failed(failure) => Err(failure.into()),
-            Published::Refused(refusal) => Err(refusal.into()),
+            Published::Refused(refusal) | Published::Full(refusal) => Err(refusal.into()),
             Published::Stored(_)
             | Published::Duplicate(_)
             | Published::KeyBusy
-            | Published::Full
             | Published::WrongLast(_)
             | Published::InFlight => Ok(()),
         }
@@ -113,8 +112,14 @@ impl Nats {
         if let Some(there) = self.setting(name).await? {
             return Ok(there);
         }
-        if let Published::Failed(failure) = self.publish_setting(name, Some(headers), value).await {
-            return Err(failure.into());
+        match self.publish_setting(name, Some(headers), value).await {
+            Published::Failed(failure) => return Err(failure.into()),
+            Published::Refused(refusal) | Published::Full(refusal) => return Err(refusal.into()),
+            Published::Stored(_)
+            | Published::Duplicate(_)
+            | Published::KeyBusy
+            | Published::WrongLast(_)
+            | Published::InFlight => {}
         }
         self.setting(name)
             .await?

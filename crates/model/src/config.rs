@@ -106,6 +106,35 @@ impl QueueConfig {
         if bad.is_empty() { Ok(()) } else { Err(bad) }
     }
 
+    /// The fields in which two configurations differ.
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let same = [
+            (
+                "lease_duration",
+                self.lease_duration == other.lease_duration,
+            ),
+            ("max_run_time", self.max_run_time == other.max_run_time),
+            ("max_attempts", self.max_attempts == other.max_attempts),
+            ("backoff", self.backoff == other.backoff),
+            ("max_depth", self.max_depth == other.max_depth),
+            (
+                "max_payload_bytes",
+                self.max_payload_bytes == other.max_payload_bytes,
+            ),
+            (
+                "disconnect_grace",
+                self.disconnect_grace == other.disconnect_grace,
+            ),
+            (
+                "dead_letter_retention",
+                self.dead_letter_retention == other.dead_letter_retention,
+            ),
+            ("dedupe_window", self.dedupe_window == other.dedupe_window),
+        ];
+        let differing = same.into_iter().filter(|(_, same)| !same);
+        differing.map(|(field, _)| field).collect()
+    }
+
     /// How long JetStream waits for a lease's settlement before it delivers the job again.
     pub fn ack_wait(&self) -> Duration {
         self.lease_duration + limits::ACK_WAIT_MARGIN
@@ -124,6 +153,18 @@ mod tests {
     #[test]
     fn the_defaults_are_within_the_limits() {
         assert_eq!(QueueConfig::default().check(1 << 20), Ok(()));
+    }
+
+    #[test]
+    fn differences_are_named() {
+        let other = QueueConfig {
+            max_attempts: 3,
+            disconnect_grace: Some(Duration::from_secs(1)),
+            ..QueueConfig::default()
+        };
+        let named = QueueConfig::default().differences(&other);
+        assert_eq!(named, ["max_attempts", "disconnect_grace"]);
+        assert!(other.differences(&other).is_empty());
     }
 
     #[test]

@@ -4,6 +4,9 @@ use std::{fmt, sync::Arc};
 
 use crate::{Violation, limits};
 
+/// How much is shown of a name that is refused.
+const SHOWN: usize = 80;
+
 /// A queue's name.
 ///
 /// Invariant: matches `[a-z0-9][a-z0-9_-]{0,63}`, so it is safe in a subject and in a stream's name.
@@ -25,10 +28,9 @@ impl QueueName {
         if fits {
             Ok(Self(name.into()))
         } else {
-            Err(Violation::new(
-                "queue",
-                "must match [a-z0-9][a-z0-9_-]{0,63}",
-            ))
+            let given = name.chars().take(SHOWN).collect::<String>();
+            let problem = format!("must match [a-z0-9][a-z0-9_-]{{0,63}}, not {given:?}");
+            Err(Violation::new("queue", problem))
         }
     }
 

@@ -26,6 +26,8 @@ const STOP: Duration = Duration::from_secs(20);
 pub struct NatsOptions {
     /// How often the store is synced to disk: `1s` by default, as Keywork runs it.
     pub sync_interval: String,
+    /// The most that JetStream may store in files, as `16MB`; empty: as much as the disk takes.
+    pub max_file: String,
     /// Lines for the top level of the configuration file.
     pub config: String,
 }
@@ -34,6 +36,7 @@ impl Default for NatsOptions {
     fn default() -> Self {
         Self {
             sync_interval: "1s".into(),
+            max_file: String::new(),
             config: String::new(),
         }
     }
@@ -199,11 +202,15 @@ impl NatsServer {
     }
 
     fn write_config(&self) {
+        let max_file = match self.options.max_file.as_str() {
+            "" => String::new(),
+            most => format!(", max_file: {most}"),
+        };
         let config = format!(
             "server_name: \"{name}\"\n\
              listen: \"{address}\"\n\
              log_file: \"{log}\"\n\
-             jetstream {{ store_dir: \"{store}\", sync_interval: \"{sync}\" }}\n\
+             jetstream {{ store_dir: \"{store}\", sync_interval: \"{sync}\"{max_file} }}\n\
              {more}\n",
             name = self.name,
             address = self.address(),

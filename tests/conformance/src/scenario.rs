@@ -337,6 +337,7 @@ pub(crate) struct Script {
     pub(crate) ignore_heartbeats: Option<bool>,
     pub(crate) unconfirmed_heartbeats: Option<bool>,
     pub(crate) silent: Option<bool>,
+    pub(crate) beyond_capacity: Option<u32>,
     pub(crate) unanswered_settlements: Option<u32>,
     pub(crate) settlement_answers: Vec<String>,
     /// `unavailable`, `answer_lost`, `broken`, or a gRPC code.

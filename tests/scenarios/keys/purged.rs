@@ -185,6 +185,7 @@ async fn law_2_a_pause_stops_deliveries_and_nothing_else() {
     create(&mut client, "q", "leased").await;
 
     let resume = proto::ResumeQueueRequest { name: "q".into() };
+    let resumed_at = Instant::now();
     let resumed = admin(&server).await.resume_queue(resume).await;
     assert!(
         !resumed
@@ -204,4 +205,6 @@ async fn law_2_a_pause_stops_deliveries_and_nothing_else() {
             assert_eq!(settled, SettlementOutcome::Settled);
         }
     }
+    // Not only when the pulls expire that were waiting.
+    assert!(resumed_at.elapsed() < Duration::from_secs(1));
 }

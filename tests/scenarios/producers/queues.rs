@@ -181,4 +181,6 @@ async fn all_that_is_wrong_with_a_configuration_is_said_at_once() {
     let status = admin.create_queue(request).await.expect_err("another one");
     assert_eq!(status.code(), Code::AlreadyExists);
     assert_reason(&status, "QUEUE_EXISTS");
+    assert!(status.message().contains("lease_duration"), "{status:?}");
+    assert!(!status.message().contains("max_depth"), "{status:?}");
 }

@@ -321,7 +321,7 @@ fn open_and_settle(
                 let in_time = facts.valid_until > keywork_jetstream::clock::now();
                 return surely(engine, queue, facts, token, settlement, in_time).await;
             }
-            Ok(_) | Err(crate::OpenError::Unknown) => Outcome::LeaseLost,
+            Ok(_) | Err(crate::OpenError::Unknown(_)) => Outcome::LeaseLost,
             Err(_) => Outcome::TryAgain,
         };
         SettleResult {

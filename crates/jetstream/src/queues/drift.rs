@@ -49,6 +49,13 @@ impl Nats {
             ("backoff", json!([])),
             // Jobs would come without their payload.
             ("headers_only", json!(false)),
+            // It would be deleted, and forget what is leased, while no worker asks for jobs.
+            ("inactive_threshold", json!(0)),
+            // Pulls would be refused, or served to nobody.
+            ("max_batch", json!(0)),
+            ("max_bytes", json!(0)),
+            ("max_expires", json!(0)),
+            ("priority_groups", json!([])),
         ];
         check(queue, "consumer", &info.config, &needed)
     }

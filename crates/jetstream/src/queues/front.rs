@@ -58,11 +58,10 @@ impl Nats {
                 ours: false,
             }),
             Published::Failed(failure) => Err(ApiError::from(failure).into()),
-            Published::Refused(refusal) => Err(ApiError::from(refusal).into()),
-            Published::Duplicate(_)
-            | Published::KeyBusy
-            | Published::Full
-            | Published::InFlight => {
+            Published::Refused(refusal) | Published::Full(refusal) => {
+                Err(ApiError::from(refusal).into())
+            }
+            Published::Duplicate(_) | Published::KeyBusy | Published::InFlight => {
                 Err(ApiError::Unreadable("the stream refused its first message".into()).into())
             }
         }
@@ -88,8 +87,8 @@ impl Nats {
                 }
                 Ok(_) if patient => sleep(Duration::from_millis(100)).await,
                 Ok(_) => self.put_floor(queue, front.sequence).await?,
-                Err(QueueError::Unknown) if patient => sleep(Duration::from_millis(100)).await,
-                Err(QueueError::Unknown) => {
+                Err(QueueError::Unknown(_)) if patient => sleep(Duration::from_millis(100)).await,
+                Err(QueueError::Unknown(_)) => {
                     let wanted = consumer_config(self, queue, config.ack_wait());
                     self.make_consumer(queue, wanted).await?;
                     self.put_floor(queue, front.sequence).await?;
@@ -106,6 +105,6 @@ impl Nats {
         self.change::<Value>(what, body.into())
             .await
             .map(drop)
-            .map_err(known)
+            .map_err(known(queue))
     }
 }

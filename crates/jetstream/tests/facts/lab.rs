@@ -53,7 +53,7 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap()
 }
 
-const CONSUMER: &str = "c";
+pub(crate) const CONSUMER: &str = "c";
 
 impl Setup {
     pub(crate) fn stream(mut self, field: &str, value: impl Into<Value>) -> Self {

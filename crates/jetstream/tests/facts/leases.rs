@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use async_nats::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::lab::{AT_ONCE, Ack, SOON, jobs, nanos};
+use super::lab::{AT_ONCE, Ack, CONSUMER, SOON, jobs, nanos};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -100,12 +101,37 @@ async fn a_paused_consumer_delivers_nothing_and_still_hears_progress_and_acks() 
 }
 
 #[tokio::test]
+async fn the_end_of_a_pause_serves_no_waiting_pull_until_another_one_comes() {
+    for lab in jobs().both().await {
+        lab.pause("2100-01-01T00:00:00Z").await;
+        lab.submit("a").await;
+        let waiting = async { (lab.pull(1, SOON).await.len(), Instant::now()) };
+        let waking = async {
+            sleep(AT_ONCE).await;
+            lab.pause("2000-01-01T00:00:00Z").await;
+            sleep(SECOND).await;
+            let woken = Instant::now();
+            // Too small for any message, so it takes none.
+            let pull = json!({ "batch": 1, "max_bytes": 1, "expires": nanos(SECOND) });
+            let verb = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{CONSUMER}", lab.stream);
+            let request = lab.client.request(verb, pull.to_string().into());
+            (woken, request.await.unwrap().status)
+        };
+        let ((served, served_at), (woken, status)) = tokio::join!(waiting, waking);
+        assert_eq!(served, 1);
+        assert!(served_at > woken, "the end of the pause was enough");
+        assert!(served_at - woken < SECOND, "the other pull was not enough");
+        assert_eq!(status, Some(StatusCode::TIMEOUT));
+    }
+}
+
+#[tokio::test]
 async fn more_than_512_waiting_pulls_are_refused() {
     let lab = jobs().alone().await;
     let inbox = lab.client.new_inbox();
     let mut replies = lab.client.subscribe(inbox.clone()).await.unwrap();
     let request = json!({ "batch": 1, "expires": nanos(SOON) }).to_string();
-    let verb = format!("$JS.API.CONSUMER.MSG.NEXT.{}.c", lab.stream);
+    let verb = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{CONSUMER}", lab.stream);
     for _ in 0..=512 {
         lab.client
             .publish_with_reply(verb.clone(), inbox.clone(), request.clone().into())

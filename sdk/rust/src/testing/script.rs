@@ -21,6 +21,8 @@ pub struct Script {
     pub unconfirmed_heartbeats: bool,
     /// Nothing is sent to any session.
     pub silent: bool,
+    /// Sessions are given so many jobs more than their capacity.
+    pub beyond_capacity: u32,
     /// So many of the next settlements take effect and are not answered.
     pub unanswered_settlements: u32,
     /// The next settlements have no effect and are answered with these.

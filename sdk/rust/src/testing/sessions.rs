@@ -59,8 +59,9 @@ impl Fake {
             return;
         };
         let mut queues = hello.queues.iter();
-        if queues.any(|one| !is_queue_name(&one.queue)) {
-            let refused = bad_field("queues.queue", "must match [a-z0-9][a-z0-9_-]{0,63}");
+        if let Some(at) = queues.position(|one| !is_queue_name(&one.queue)) {
+            let field = format!("queues[{at}].queue");
+            let refused = bad_field(&field, "must match [a-z0-9][a-z0-9_-]{0,63}");
             let _ = outbound.send(Err(refused));
             return;
         }

@@ -198,7 +198,8 @@ impl State {
                 .values()
                 .filter(|lease| lease.session == Some(id))
                 .count();
-            let room = (session.capacity as usize).saturating_sub(held);
+            let most = session.capacity.saturating_add(self.script.beyond_capacity);
+            let room = (most as usize).saturating_sub(held);
             let (queues, worker_id) = (session.queues.clone(), session.worker_id.clone());
             let deliveries = self.lease(&queues, room, Some(id), &worker_id);
             if !deliveries.is_empty() {

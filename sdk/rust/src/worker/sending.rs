@@ -61,16 +61,17 @@ impl Driver {
         if self.session.next_heartbeat <= now && self.link.has_room() {
             self.beat(now);
         }
+        self.say_capacity();
+        if self.stop.is_stopping() && !self.session.drain_sent {
+            self.session.drain_sent = self.link.send(up(Up::Drain(raw::Drain {})));
+        }
+        // After the drain: what is given back now is not to come to this worker again.
         while self.outbox.is_ready() && self.link.has_room() {
             let settlements = self.outbox.take(&self.leases);
             if !settlements.is_empty() {
                 self.link
                     .send(up(Up::Settlements(raw::Settlements { settlements })));
             }
-        }
-        self.say_capacity();
-        if self.stop.is_stopping() && !self.session.drain_sent {
-            self.session.drain_sent = self.link.send(up(Up::Drain(raw::Drain {})));
         }
     }
 

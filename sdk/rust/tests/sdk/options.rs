@@ -78,7 +78,7 @@ async fn a_name_that_no_queue_can_have_is_refused_by_the_fake_server_too() -> Te
     let Err(WorkerError::Refused(error)) = ended else {
         panic!("{ended:?}")
     };
-    assert_names(&error, &["queues.queue"]);
+    assert_names(&error, &["queues[0].queue"]);
     Ok(())
 }
 

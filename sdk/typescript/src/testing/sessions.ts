@@ -28,8 +28,9 @@ export async function* lease(
   const first: IteratorResult<LeaseRequest, unknown> = await messages.next();
   if (first.done || first.value.message.case !== "hello") throw statusError(badField("hello", "comes first"));
   const hello = first.value.message.value;
-  if (!hello.queues.every(({ queue }) => isQueueName(queue))) {
-    throw statusError(badField("queues.queue", "must match [a-z0-9][a-z0-9_-]{0,63}"));
+  const bad = hello.queues.findIndex(({ queue }) => !isQueueName(queue));
+  if (bad >= 0) {
+    throw statusError(badField(`queues[${bad}].queue`, "must match [a-z0-9][a-z0-9_-]{0,63}"));
   }
   const outbound = new Outbound<LeaseResponse>();
   const id = fake.change((state) => open(state, hello, outbound));

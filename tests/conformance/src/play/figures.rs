@@ -22,13 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Handlers of the throughput run.
 pub(crate) const AT_ONCE: u64 = 256;
 pub(crate) const WARM_UP: usize = 2_000;
-pub(crate) const JOBS: usize = 20_000;
+pub(crate) const JOBS: usize = 100_000;
 /// Leases that are held while memory is looked at.
 pub(crate) const HELD: usize = 1_000;
 /// Jobs that run when the worker is told to stop.
 pub(crate) const DRAINED: usize = 100;
 /// Between two looks at a worker's counts.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Which figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -171,6 +171,7 @@ fn change(fake: &FakeServer, script: &Script) -> Played {
             script.unconfirmed_heartbeats,
         );
         set(&mut now.silent, script.silent);
+        set(&mut now.beyond_capacity, script.beyond_capacity);
         set(
             &mut now.unanswered_settlements,
             script.unanswered_settlements,

@@ -61,9 +61,6 @@ class Sending:
             return
         if self.session.next_heartbeat <= now and self.link.has_room():
             self._beat(now)
-        while self.outbox.is_ready() and self.link.has_room():
-            if settlements := self.outbox.take():
-                self.link.send(pb.LeaseRequest(settlements=pb.Settlements(settlements=settlements)))
         capacity = self._capacity()
         if capacity != self.session.capacity:
             self.session.capacity = capacity
@@ -71,6 +68,10 @@ class Sending:
         if self.stop is not Stop.NO and not self.session.drain_sent:
             self.session.drain_sent = True
             self.link.send(pb.LeaseRequest(drain=pb.Drain()))
+        # After the drain: what is given back now is not to come to this worker again.
+        while self.outbox.is_ready() and self.link.has_room():
+            if settlements := self.outbox.take():
+                self.link.send(pb.LeaseRequest(settlements=pb.Settlements(settlements=settlements)))
         if self.outbox.is_ready() or self.session.next_heartbeat <= now:
             self.link.want_room()
 

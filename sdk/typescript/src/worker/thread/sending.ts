@@ -44,13 +44,14 @@ export function flush(driver: Driver, now: number): void {
   outbox.onTime(now);
   if (!session.live) return;
   if (session.nextHeartbeat <= now && link.hasRoom) beat(driver, now);
-  while (outbox.isReady && link.hasRoom) {
-    const settlements = outbox.take(driver.leases);
-    if (settlements.length > 0) link.send(up({ case: "settlements", value: { settlements } }));
-  }
   sayCapacity(driver);
   if (driver.isStopping && !session.drainSent) {
     session.drainSent = link.send(up({ case: "drain", value: {} }));
+  }
+  // After the drain: what is given back now is not to come to this worker again.
+  while (outbox.isReady && link.hasRoom) {
+    const settlements = outbox.take(driver.leases);
+    if (settlements.length > 0) link.send(up({ case: "settlements", value: { settlements } }));
   }
 }
 

@@ -56,16 +56,17 @@ final class Outbound {
     if (session.nextHeartbeat <= now && driver.link.hasRoom()) {
       beat(now);
     }
+    sayCapacity();
+    if (driver.isStopping() && !session.drainSent && driver.link.hasRoom()) {
+      session.drainSent = true;
+      driver.link.send(LeaseRequest.newBuilder().setDrain(Drain.getDefaultInstance()).build());
+    }
+    // After the drain: what is given back now is not to come to this worker again.
     while (driver.outbox.isReady() && driver.link.hasRoom()) {
       Settlements settlements = driver.outbox.take();
       if (settlements.getSettlementsCount() > 0) {
         driver.link.send(LeaseRequest.newBuilder().setSettlements(settlements).build());
       }
-    }
-    sayCapacity();
-    if (driver.isStopping() && !session.drainSent && driver.link.hasRoom()) {
-      session.drainSent = true;
-      driver.link.send(LeaseRequest.newBuilder().setDrain(Drain.getDefaultInstance()).build());
     }
   }
 
