@@ -79,7 +79,7 @@ class Around:
 
 
 def _is_cancelled() -> bool:
-    """Somebody has cancelled the task that this runs in; before Python 3.11 that cannot be known."""
+    """Somebody has cancelled the task that this runs in."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # On a thread without a loop.
