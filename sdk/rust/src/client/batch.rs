@@ -59,7 +59,8 @@ impl Client {
             let place = self.channels.place();
             let mut client = self.raw();
             let call = client.submit_batch(request.clone());
-            let error = match timeout(self.options().call_timeout, call).await {
+            let limit = self.options().limit(patience.deadline());
+            let error = match timeout(limit, call).await {
                 Ok(Ok(answer)) => return Ok(answer.into_inner()),
                 Ok(Err(status)) => self.channels.error(place, status),
                 Err(_) => self.channels.unanswered(place),

@@ -367,10 +367,12 @@ impl Channels {
     }
 
     /// Warns now and then that submits are tried again: they may be for as long as their deadline.
-    pub(crate) fn warn_of_outage(&self, error: &Error) {
+    pub(crate) fn warn_of_outage(&self, place: usize, error: &Error) {
         if self.outage.lock().is_to_be_warned_of(Instant::now()) {
-            let within = self.options.submit_deadline;
-            tracing::warn!(target: "keywork_sdk::client", %error, ?within, "no answer to a submit: trying again");
+            let (endpoint, within) = (self.name(place), self.options.submit_deadline);
+            let text = error.to_string();
+            let error = text.strip_prefix(&endpoint).unwrap_or(&text).trim_start();
+            tracing::warn!(target: "keywork_sdk::client", %endpoint, %error, ?within, "no answer to a submit: trying again");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::intercept::Interceptors;
+use tokio::time::Instant;
 use tonic::{metadata::MetadataMap, transport::Endpoint};
 
 /// A client's options, checked.
@@ -18,4 +19,12 @@ pub(crate) struct Options {
     pub(crate) interceptors: Interceptors,
     /// How long one try of a unary call may take.
     pub(crate) call_timeout: Duration,
+}
+
+impl Options {
+    /// How long a try may take that is of no use after the deadline.
+    pub(crate) fn limit(&self, deadline: Instant) -> Duration {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.call_timeout.min(left)
+    }
 }

@@ -19,7 +19,7 @@ use tonic::{Code, Streaming};
 
 use super::{
     Client, Submit,
-    submit::{Offer, Patience},
+    submit::{Offer, Patience, again},
 };
 use crate::{Error, SubmitOutcome, raw, tasks};
 
@@ -182,8 +182,9 @@ impl Pump {
         self.place = channels.place();
         let mut client = self.client.raw();
         let limit = self.client.options().call_timeout;
+        let opened = self.client.options().limit(patience.deadline());
         let mut inbound =
-            match timeout(limit, client.submit_stream(ReceiverStream::new(requests))).await {
+            match timeout(opened, client.submit_stream(ReceiverStream::new(requests))).await {
                 Ok(Ok(response)) => response.into_inner(),
                 Ok(Err(status)) => return End::Broken(channels.error(self.place, status)),
                 Err(_) => return End::Broken(channels.unanswered(self.place)),
@@ -324,9 +325,9 @@ impl Pump {
             && error.is_outage()
         {
             let pause = error.retry_after().unwrap_or_default().max(ITEM_PAUSE);
-            let again = Instant::now() + pause;
             flying.doubt |= !error.has_no_side_effects();
-            if again < flying.since + patience {
+            if let Some(again) = again(Instant::now(), pause, flying.since + patience) {
+                self.client.channels.warn_of_outage(self.place, error);
                 self.due.insert((again, id));
                 return Ok(());
             }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use uuid::Uuid;
 
 use super::Client;
@@ -18,8 +18,9 @@ use crate::{
     wire,
 };
 
-/// What a try is given at least: one that ends sooner would tell nothing, and hide what the one before told.
-const SHORTEST_TRY: Duration = Duration::from_millis(50);
+/// How long before its deadline a submit is tried for the last time. A try that were given less would tell nothing, and
+/// hide what the one before told.
+const LAST_TRY: Duration = Duration::from_millis(50);
 
 /// A job to offer.
 ///
@@ -310,14 +311,20 @@ impl Client {
     ) -> Result<raw::SubmitResponse, Error> {
         let place = self.channels.place();
         let mut client = self.raw();
-        let left = deadline.saturating_duration_since(Instant::now());
-        let limit = self.options().call_timeout.min(left);
+        let limit = self.options().limit(deadline);
         match timeout(limit, client.submit(offer.request().clone())).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(status)) => Err(self.channels.error(place, status)),
             Err(_) => Err(self.channels.unanswered(place)),
         }
     }
+}
+
+/// When what failed now is tried again: after the pause, and where that were too late, shortly before the deadline. None:
+/// the last try has been made.
+pub(crate) fn again(now: Instant, pause: Duration, deadline: Instant) -> Option<Instant> {
+    let last = deadline.checked_sub(LAST_TRY)?;
+    (now < last).then(|| last.min(now + pause))
 }
 
 /// How long a call that is safe to repeat is repeated.
@@ -349,21 +356,43 @@ impl Patience {
         self.backoff.reset();
     }
 
-    /// Waits before the next try, at the next server; hands the error back where another try is no use or
-    /// comes too late.
+    /// When the last try must have been answered.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Waits before the next try, at the next server; hands the error back where another try is no use or the last one
+    /// has been made.
     pub(crate) async fn after(&mut self, error: Error) -> Result<(), Error> {
         self.doubt |= !error.has_no_side_effects();
         let pause = self
             .backoff
             .next()
             .max(error.retry_after().unwrap_or_default());
-        if !error.is_outage() || Instant::now() + pause + SHORTEST_TRY >= self.deadline {
+        let again = again(Instant::now(), pause, self.deadline).filter(|_| error.is_outage());
+        let Some(again) = again else {
             return Err(error.with_doubt(self.doubt));
-        }
-        self.client.channels.warn_of_outage(&error);
+        };
+        self.client.channels.warn_of_outage(self.place, &error);
         self.client.channels.turn_away(self.place);
-        sleep(pause).await;
+        sleep_until(again).await;
         self.place = self.client.channels.place();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_pause_is_cut_so_that_a_try_is_made_shortly_before_the_deadline() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let pause = Duration::from_millis(700);
+        assert_eq!(again(at(0), pause, at(2_000)), Some(at(700)));
+        assert_eq!(again(at(1_400), pause, at(2_000)), Some(at(1_950)));
+        assert_eq!(again(at(1_950), pause, at(2_000)), None);
+        assert_eq!(again(at(2_100), pause, at(2_000)), None);
     }
 }

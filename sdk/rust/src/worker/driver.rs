@@ -26,7 +26,7 @@ use super::{
     outbox::Outbox,
     run_one::{Finished, Report, run_one},
     stop::{FLUSH_WITHIN, Order, Stop, Stopper},
-    tell::{Failure, Teller},
+    tell::{Failure, Teller, What},
 };
 use crate::{backoff::Backoff, tasks};
 
@@ -51,6 +51,8 @@ pub(crate) struct Driver {
     pub(super) session: Session,
     pub(super) stop: Stop,
     pub(super) result: Result<(), WorkerError>,
+    /// Results that were unconfirmed when the session could not go on.
+    given_up: usize,
     pub(super) backoff: Backoff,
     finished: (
         mpsc::UnboundedSender<Finished>,
@@ -94,6 +96,7 @@ impl Driver {
             session: Session::new(now),
             stop: Stop::No,
             result: Ok(()),
+            given_up: 0,
             backoff: Backoff::default(),
             // Unbounded, and yet never longer than there are handlers.
             finished: mpsc::unbounded_channel(),
@@ -128,7 +131,10 @@ impl Driver {
             }
         }
         self.link.close().await;
-        let abandoned = self.leases.occupied();
+        let stopped = Event::Stopped {
+            abandoned: self.leases.occupied(),
+            unconfirmed: self.given_up + self.leases.unconfirmed(),
+        };
         drop(self.leases);
         self.shared.healthy.store(false, Ordering::Release);
         if let Err(error) = &self.result {
@@ -136,7 +142,7 @@ impl Driver {
                 error: error.clone(),
             });
         }
-        self.teller.tell(Event::Stopped { abandoned });
+        self.teller.tell(stopped);
         self.result
     }
 
@@ -243,27 +249,30 @@ impl Driver {
         }
     }
 
-    /// What is told of an ordinary error.
+    /// What is told of an ordinary error, and of what makes a job a dead letter.
     fn failure(&self, id: LeaseId, outcome: &Outcome) -> Option<Failure> {
         let held = self.leases.get(id)?;
-        match outcome {
+        let last = (1..=held.attempt).contains(&held.max_attempts);
+        let (what, error) = match outcome {
+            Outcome::Fail { reason } => (What::Fail, reason),
+            Outcome::Retry { error, .. } if last => (What::LastAttempt, error),
             Outcome::Retry {
                 chosen: false,
                 error,
                 ..
-            } => Some(Failure {
-                queue: self.shared.queue_name(held.queue),
-                key: held.key.clone(),
-                attempt: held.attempt,
-                last: (1..=held.attempt).contains(&held.max_attempts),
-                error: error.clone(),
-            }),
+            } => (What::Attempt, error),
             Outcome::Complete
             | Outcome::Retry { .. }
-            | Outcome::Fail { .. }
             | Outcome::Release
-            | Outcome::Rerun { .. } => None,
-        }
+            | Outcome::Rerun { .. } => return None,
+        };
+        Some(Failure {
+            queue: self.shared.queue_name(held.queue),
+            key: held.key.clone(),
+            attempt: held.attempt,
+            what,
+            error: error.clone(),
+        })
     }
 
     /// Starts what waits, as far as there are slots.
@@ -350,6 +359,7 @@ impl Driver {
         self.session.live = false;
         self.shared.healthy.store(false, Ordering::Release);
         self.link.close_now();
+        self.given_up += self.leases.unconfirmed();
         let all: Vec<LeaseId> = self.leases.held().map(|(id, _)| id).collect();
         for id in all {
             self.leases.settled(id);

@@ -32,6 +32,9 @@ pub enum Event {
     Stopped {
         /// Handlers that were still running and were left behind.
         abandoned: usize,
+        /// Results of handlers that no server has confirmed. Their jobs run again when their leases are over, unless they
+        /// were settled and only the answer was lost.
+        unconfirmed: usize,
     },
     /// A lease was lost before its handler ended; what the handler returns will be dropped.
     LeaseLost {

@@ -140,6 +140,16 @@ impl Leases {
         self.slots.is_empty()
     }
 
+    /// How many results of handlers wait for a server's answer. A release is none: its job is to run again.
+    pub(crate) fn unconfirmed(&self) -> usize {
+        let settling = |held: &&Held| matches!(&held.phase, Phase::Settling(outcome) if *outcome != Outcome::Release);
+        self.slots
+            .iter()
+            .map(|(_, held)| held)
+            .filter(settling)
+            .count()
+    }
+
     /// Every lease that is not lost.
     pub(crate) fn held(&self) -> impl Iterator<Item = (LeaseId, &Held)> {
         self.by_token

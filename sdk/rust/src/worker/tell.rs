@@ -40,18 +40,27 @@ const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// Something to tell.
 enum News {
     Event(Event),
-    /// A handler's ordinary error: only the logs are told.
+    /// A handler's ordinary error, or the end of its job: only the logs are told.
     HandlerFailed(Failure),
 }
 
-/// An ordinary error of a handler.
+/// A handler that failed.
 pub(crate) struct Failure {
     pub(crate) queue: String,
     pub(crate) key: String,
     pub(crate) attempt: u32,
-    /// It was the last one that the job has.
-    pub(crate) last: bool,
+    pub(crate) what: What,
     pub(crate) error: String,
+}
+
+/// What failed.
+pub(crate) enum What {
+    /// An attempt, and there is another.
+    Attempt,
+    /// The last attempt that the job has.
+    LastAttempt,
+    /// The job: the handler wants no other attempt.
+    Fail,
 }
 
 /// Hands over what is to be told. Never waits.
@@ -188,10 +197,10 @@ impl Log {
             Event::Ready => self.log_ready(),
             Event::Degraded { endpoint, error } => self.log_degraded(endpoint, error),
             Event::Draining => info!(target: TARGET, "draining"),
-            Event::Stopped { abandoned: 0 } => info!(target: TARGET, "stopped"),
-            Event::Stopped { abandoned } => {
-                warn!(target: TARGET, handlers = abandoned, "stopped, and left handlers behind");
-            }
+            Event::Stopped {
+                abandoned,
+                unconfirmed,
+            } => log_stopped(*abandoned, *unconfirmed),
             Event::LeaseLost { queue, key, reason } => {
                 let reason = why_lost(*reason);
                 warn!(target: TARGET, %queue, %key, %reason, "lease lost");
@@ -227,18 +236,37 @@ impl Log {
     }
 }
 
+fn log_stopped(handlers: usize, unconfirmed: usize) {
+    match (handlers, unconfirmed) {
+        (0, 0) => info!(target: TARGET, "stopped"),
+        (_, 0) => warn!(target: TARGET, handlers, "stopped, and left handlers behind"),
+        (0, _) => {
+            warn!(target: TARGET, unconfirmed, "stopped with unconfirmed results: their jobs run again when their leases are over");
+        }
+        (_, _) => {
+            warn!(target: TARGET, handlers, unconfirmed, "stopped with unconfirmed results, and left handlers behind: their jobs run again when their leases are over");
+        }
+    }
+}
+
 fn log_failure(failure: &Failure) {
     let Failure {
         queue,
         key,
         attempt,
-        last,
+        what,
         error,
     } = failure;
-    if *last {
-        warn!(target: TARGET, %queue, %key, attempt, %error, "the handler failed in the job's last attempt: it is a dead letter");
-    } else {
-        warn!(target: TARGET, %queue, %key, attempt, %error, "the handler failed: the job is tried again");
+    match what {
+        What::Attempt => {
+            warn!(target: TARGET, %queue, %key, attempt, %error, "the handler failed: the job is tried again");
+        }
+        What::LastAttempt => {
+            warn!(target: TARGET, %queue, %key, attempt, %error, "the handler failed in the job's last attempt: it is a dead letter");
+        }
+        What::Fail => {
+            warn!(target: TARGET, %queue, %key, attempt, %error, "the handler failed the job for good: it is a dead letter");
+        }
     }
 }
 

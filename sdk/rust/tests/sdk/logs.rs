@@ -9,7 +9,8 @@ use std::{
 use crate::support::{Log, Running, Scene, Step, Tested, within};
 use keywork_sdk::{
     Client, Submit, Worker, raw,
-    worker::{Event, Retry},
+    testing::{Seen, SubmitFault},
+    worker::{Event, Fail, Retry},
 };
 use tracing::{Level, level_filters::LevelFilter, subscriber::DefaultGuard};
 use tracing_subscriber::fmt::MakeWriter;
@@ -101,9 +102,110 @@ async fn a_submit_that_is_tried_again_says_so_once() -> Tested {
     let warned = |line: &String| line.contains("keywork_sdk::client: no answer to a submit");
     let warnings: Vec<String> = log.all().into_iter().filter(warned).collect();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(
-        warnings[0].contains("127.0.0.1:1 cannot be reached"),
-        "{warnings:?}"
+    for part in ["endpoint=http://127.0.0.1:1 ", "error=cannot be reached"] {
+        assert!(warnings[0].contains(part), "{part}: {warnings:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_offer_of_a_stream_that_is_made_again_says_so() -> Tested {
+    let (log, _guard) = logs(LevelFilter::WARN);
+    let scene = Scene::with_long_leases().await;
+    scene.server.script(|script| {
+        let faults = [SubmitFault::Unavailable, SubmitFault::Unavailable];
+        script.submit_faults.extend(faults);
+    });
+    let keys = ["a", "b"].map(|key| Submit::new("q", key));
+    let answers = scene.client.submit_many(keys).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let warned = |line: &String| line.contains("keywork_sdk::client: no answer to a submit");
+    let warnings: Vec<String> = log.all().into_iter().filter(warned).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let endpoint = format!("endpoint={} ", scene.server.endpoint());
+    for part in [&*endpoint, "NATS_UNAVAILABLE"] {
+        assert!(warnings[0].contains(part), "{part}: {warnings:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn results_that_are_never_confirmed_are_counted() -> Tested {
+    let (log, _guard) = logs(LevelFilter::INFO);
+    let scene = Scene::with_long_leases().await;
+    scene
+        .server
+        .script(|script| script.unanswered_settlements = 2);
+    scene.submit(&["a", "b", "c"]).await;
+    scene.open_gate();
+    let briefly = scene.builder().concurrency(1);
+    let briefly = briefly.shutdown_grace(Duration::ZERO);
+    let running = scene.start(briefly.cancel_grace(Duration::ZERO));
+    let results = |seen: &Seen| seen.settlements.len() == 3;
+    scene.server.until("three results", results).await;
+    running.drain().await?;
+    let warnings = of(&log.all(), Level::WARN);
+    let told = "stopped with unconfirmed results: their jobs run again when their leases are over unconfirmed=2";
+    assert_eq!(warnings, [told]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn results_are_counted_that_a_worker_cannot_have_confirmed_any_more() -> Tested {
+    let (log, _guard) = logs(LevelFilter::INFO);
+    let scene = Scene::with_long_leases().await;
+    scene
+        .server
+        .script(|script| script.unanswered_settlements = 1);
+    scene.submit(&["a"]).await;
+    scene.open_gate();
+    let running = scene.start(scene.builder());
+    let result = |seen: &Seen| seen.settlements.len() == 1;
+    scene.server.until("the result", result).await;
+    let refusal = tonic::Status::permission_denied("not you");
+    scene.server.end_sessions(Some(refusal));
+    assert!(running.end().await.is_err());
+    let warnings = of(&log.all(), Level::WARN);
+    assert!(warnings.concat().contains("unconfirmed=1"), "{warnings:?}");
+    let stopped = |event: &Event| {
+        matches!(
+            event,
+            Event::Stopped {
+                abandoned: 0,
+                unconfirmed: 1
+            }
+        )
+    };
+    assert!(scene.events.all().last().is_some_and(stopped));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_makes_a_job_a_dead_letter_is_logged() -> Tested {
+    let (log, _guard) = logs(LevelFilter::INFO);
+    let scene = Scene::with_long_leases().await;
+    let worker = scene.builder().build_fn(|_, job| async move {
+        match job.key.as_str() {
+            "fail" => Err(Fail::new("no such customer").into()),
+            _ => Err(Retry::after(Duration::ZERO).because("not yet").into()),
+        }
+    });
+    let retried = Submit::new("q", "retry").max_attempts(2);
+    scene.client.submit(retried).await?;
+    let running = Running::start(worker);
+    let both = |seen: &Seen| seen.settled("retry").len() == 2;
+    scene.server.until("both retries", both).await;
+    scene.submit(&["fail"]).await;
+    let failed = |seen: &Seen| seen.settled("fail") == ["fail"];
+    scene.server.until("the end", failed).await;
+    running.drain().await?;
+    let warnings = of(&log.all(), Level::WARN);
+    assert_eq!(
+        warnings,
+        [
+            "the handler failed in the job's last attempt: it is a dead letter queue=q key=retry attempt=2 error=not yet",
+            "the handler failed the job for good: it is a dead letter queue=q key=fail attempt=1 error=no such customer",
+        ]
     );
     Ok(())
 }

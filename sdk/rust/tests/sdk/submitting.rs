@@ -1,6 +1,11 @@
 //! Submitting is safe to retry, and each answer says what happened.
 
-use std::{collections::HashSet, sync::Arc, task::Poll, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use crate::support::{Running, Scene, Tested, within};
 use futures::{StreamExt, stream};
@@ -158,6 +163,49 @@ async fn no_server_at_all_is_retryable_and_without_effect() -> Tested {
         error.is_retryable() && error.has_no_side_effects(),
         "{error:?}"
     );
+    Ok(())
+}
+
+/// The whole deadline, and not much more.
+fn took_its_time(begun: Instant) -> bool {
+    let took = begun.elapsed();
+    took >= Duration::from_millis(1_800) && took < Duration::from_millis(2_300)
+}
+
+#[tokio::test]
+async fn the_whole_submit_deadline_is_made_use_of() -> Tested {
+    let nobody = Client::builder()
+        .endpoint("http://127.0.0.1:1")
+        .submit_deadline(Duration::from_secs(2))
+        .build()?;
+    let scene = Scene::with_long_leases().await;
+    let unable = Client::builder()
+        .endpoint(scene.server.endpoint())
+        .submit_deadline(Duration::from_secs(2))
+        .build()?;
+    let faults = (0..100).map(|_| SubmitFault::Unavailable);
+    scene
+        .server
+        .script(|script| script.submit_faults.extend(faults));
+    let submit = || Submit::new("q", "a");
+    let begun = Instant::now();
+    let single = async {
+        assert!(nobody.submit(submit()).await.is_err());
+        assert!(took_its_time(begun), "single: {:?}", begun.elapsed());
+    };
+    let batch = async {
+        assert!(nobody.submit_batch([submit()]).await.is_err());
+        assert!(took_its_time(begun), "batch: {:?}", begun.elapsed());
+    };
+    let stream = async {
+        assert!(nobody.submit_many([submit()]).await[0].is_err());
+        assert!(took_its_time(begun), "stream: {:?}", begun.elapsed());
+    };
+    let offer = async {
+        assert!(unable.submit_many([submit()]).await[0].is_err());
+        assert!(took_its_time(begun), "offer: {:?}", begun.elapsed());
+    };
+    tokio::join!(single, batch, stream, offer);
     Ok(())
 }
 
