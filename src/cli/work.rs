@@ -182,6 +182,9 @@ fn tell(event: &Event, quiet: bool) {
         Event::Connecting { endpoint } if !quiet => format!("connecting to {endpoint}"),
         Event::Ready if !quiet => "ready".to_owned(),
         Event::Draining if !quiet => "draining".to_owned(),
+        Event::Stopped { unconfirmed, .. } if *unconfirmed > 0 => format!(
+            "stopped with unconfirmed results: {unconfirmed}; their jobs run again when their leases are over"
+        ),
         // Said by quiet ones no more than by the exit code.
         Event::Settled { .. } | Event::Failed { .. } | Event::Stopped { .. } | _ => return,
     };
