@@ -1,6 +1,8 @@
 //! Dead letters: looking at them, submitting them again, deleting them.
 
-use super::{Client, Page};
+use futures::stream::BoxStream;
+
+use super::{Client, Page, queues::pages};
 use crate::{Error, SubmitOutcome, errors::FieldViolation, job::DeadJob, raw};
 
 /// Which dead letters of a queue.
@@ -64,6 +66,20 @@ impl Client {
             .await?;
         let jobs = answer.jobs.into_iter().map(DeadJob::from).collect();
         Ok((jobs, page.next(answer.next_page_token)))
+    }
+
+    /// All dead letters of a queue, oldest first, read page after page; `key` narrows it to one key. The stream ends with
+    /// its first error.
+    pub fn dead_jobs(
+        &self,
+        queue: impl Into<String>,
+        key: Option<&str>,
+    ) -> BoxStream<'static, Result<DeadJob, Error>> {
+        let (client, queue, key) = (self.clone(), queue.into(), key.map(str::to_owned));
+        pages(move |page| {
+            let (client, queue, key) = (client.clone(), queue.clone(), key.clone());
+            async move { client.list_dead_jobs(queue, key.as_deref(), page).await }
+        })
     }
 
     /// Submits dead letters again, with attempts counted from 1. Repeating it is safe: one that was redriven

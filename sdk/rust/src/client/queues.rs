@@ -2,6 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use futures::{
+    StreamExt, TryStreamExt,
+    stream::{self, BoxStream},
+};
+
 use super::Client;
 use crate::{Error, raw, wire};
 
@@ -176,6 +181,27 @@ impl Page {
     }
 }
 
+/// Goes through a list page by page, up to its end or its first error.
+pub(super) fn pages<T, Listed>(
+    list: impl Fn(Page) -> Listed + Send + 'static,
+) -> BoxStream<'static, Result<T, Error>>
+where
+    T: Send + 'static,
+    Listed: Future<Output = Result<(Vec<T>, Option<Page>), Error>> + Send + 'static,
+{
+    let pages = stream::try_unfold(Some(Page::default()), move |page| {
+        let listed = page.map(&list);
+        async move {
+            let Some(listed) = listed else {
+                return Ok(None);
+            };
+            let part = |(entries, next)| Some((stream::iter(entries).map(Ok::<T, Error>), next));
+            listed.await.map(part)
+        }
+    });
+    pages.try_flatten().boxed()
+}
+
 impl Client {
     /// Makes a queue; also when it is there already with this configuration.
     ///
@@ -246,6 +272,15 @@ impl Client {
         Ok((queues, page.next(answer.next_page_token)))
     }
 
+    /// All queues, by name, read page after page. The stream ends with its first error.
+    pub fn queues(&self) -> BoxStream<'static, Result<Queue, Error>> {
+        let client = self.clone();
+        pages(move |page| {
+            let client = client.clone();
+            async move { client.list_queues(page).await }
+        })
+    }
+
     /// Deletes a queue; with `force` also when it holds jobs or dead letters.
     ///
     /// # Errors
@@ -294,5 +329,29 @@ impl Client {
             .admin(async |mut admin| admin.purge_queue(request).await)
             .await?
             .purged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_read_one_after_the_other_up_to_the_first_error() {
+        let given = pages(async |page: Page| match page.token.as_str() {
+            "" => Ok((vec![1, 2], page.next("second".to_owned()))),
+            "second" => Ok((Vec::new(), page.next("third".to_owned()))),
+            "third" => Ok((vec![3], page.next("none".to_owned()))),
+            _ => Err(Error::unanswered("no such page")),
+        });
+        let given: Vec<_> = futures::executor::block_on(given.map(Result::ok).collect());
+        assert_eq!(given, [Some(1), Some(2), Some(3), None]);
+    }
+
+    #[test]
+    fn the_last_page_is_the_end() {
+        let given = pages(async |page: Page| Ok((vec![page.token.clone()], None)));
+        let given: Vec<_> = futures::executor::block_on(given.map(Result::ok).collect());
+        assert_eq!(given, [Some(String::new())]);
     }
 }

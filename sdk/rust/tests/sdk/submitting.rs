@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::support::{Running, Scene, Tested, within};
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use keywork_sdk::{
     Client, Submit, SubmitOutcome,
     client::{OnConflict, Page, QueueConfig, Which},
@@ -426,6 +426,10 @@ async fn dead_letters_can_be_seen_redriven_and_deleted() -> Tested {
         (dead[0].reason, dead[0].job.payload.as_ref()),
         (DeadReason::AttemptsExhausted, b"p".as_ref())
     );
+    let all: Vec<_> = scene.client.dead_jobs("q", None).try_collect().await?;
+    assert_eq!(all, dead);
+    let of_b: Vec<_> = scene.client.dead_jobs("q", Some("b")).try_collect().await?;
+    assert_eq!(of_b, dead[1..]);
     let redriven = scene
         .client
         .redrive_dead_jobs("q", Which::Ids(vec![dead[0].dead_id]))
@@ -465,6 +469,8 @@ async fn queues_can_be_looked_after() -> Tested {
     assert_eq!(scene.client.get_queue("q").await?.stats.outstanding, 1);
     assert_eq!(scene.client.purge_queue("q").await?, 1);
     assert_eq!(scene.client.list_queues(Page::of(10)).await?.0.len(), 1);
+    let all: Vec<_> = scene.client.queues().try_collect().await?;
+    assert_eq!(all.iter().map(|q| &*q.name).collect::<Vec<_>>(), ["q"]);
     scene.client.delete_queue("q", false).await?;
     let Err(error) = scene.client.get_queue("q").await else {
         panic!("an error")
