@@ -131,9 +131,9 @@ final class WorkerLog {
   private void log(Level level, String text, Throwable thrown) {
     long missing = leftOut.getAndSet(0);
     if (missing > 0) {
-      ProgramLog.write(Level.WARNING, worker + ": the log is slow, and lines are left out: " + missing, null);
+      Worker.log(Level.WARNING, worker + ": the log is slow, and lines are left out: " + missing, null);
     }
-    ProgramLog.write(level, worker + ": " + text, thrown);
+    Worker.log(level, worker + ": " + text, thrown);
   }
 
   void end() {

@@ -39,7 +39,7 @@ class LoggingTest {
         KeyworkClient client = KeyworkClient.connect(nobody);
         Worker worker = worker(client, "log-nobody", (context, job) -> Outcome.complete())) {
       worker.start();
-      log.until(Level.FINE, "connects to " + nobody);
+      assertEquals(Worker.class.getName(), log.until(Level.FINE, "connects to " + nobody).getSourceClassName());
       String text = log.until(Level.WARNING, "Connection refused").getMessage();
       assertEquals(text.indexOf(nobody), text.lastIndexOf(nobody), text);
     }
