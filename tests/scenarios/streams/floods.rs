@@ -221,9 +221,11 @@ async fn large_jobs_come_in_messages_that_every_client_takes() {
             wait: Some(wire(SOON)),
             ..Default::default()
         };
+        let begun = Instant::now();
         let answer = client.pull(request).await.expect("an answer that fits");
         let deliveries = answer.into_inner().deliveries;
-        assert!(!deliveries.is_empty(), "jobs that are not given back");
+        let (waited, said) = (begun.elapsed(), server.output());
+        assert!(!deliveries.is_empty(), "jobs that are not given back in {waited:?}: {said}");
         assert!(deliveries.iter().all(|delivery| delivery.attempt == 1));
         pulled += deliveries.len();
     }
