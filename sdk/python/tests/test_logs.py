@@ -11,6 +11,7 @@ import pytest
 from support import PATIENCE, Log, Scene, within
 
 from keywork import (
+    CallError,
     CancelReason,
     Client,
     Context,
@@ -20,13 +21,16 @@ from keywork import (
     Retry,
     SettledOutcome,
     StatusCode,
+    Submit,
+    Submitted,
     Worker,
     WorkerForcedError,
     WorkerRefusedError,
     events,
+    sync,
 )
 from keywork._worker import driver, logs, shared
-from keywork.testing import Status
+from keywork.testing import Status, SubmitFault
 
 
 class Records(logging.Handler):
@@ -88,26 +92,80 @@ async def test_a_server_without_an_answer_is_told_of_once_and_its_error_too(reco
     log = logs.Logs()
     log.unanswered("http://a:1")
     log.unanswered("http://b:1")
-    assert log._level_of_outage(5.0) == logging.WARNING
+    log.tell(events.Degraded("away", "http://a:1"), 5.0)
     log.unanswered("http://a:1")
     log.tell(events.Ready("http://a:1"), 6.0)
     log.unanswered("http://a:1")
     log.close()
-    assert records.told(logging.WARNING) == ["no answer from http://a:1 yet"] * 2
+    unanswered, session = "no answer from http://a:1 yet", "no session with http://a:1, trying again: away"
+    assert records.told(logging.WARNING) == [unanswered, session, unanswered]
 
 
-async def test_an_outage_is_told_of_again_only_after_a_while_and_the_next_one_at_once() -> None:
+async def test_an_outage_is_told_of_again_only_after_a_while_and_the_next_one_at_once(records: Records) -> None:
     log = logs.Logs()
     degraded, ready = events.Degraded("away", "http://a:1"), events.Ready("http://a:1")
-    levels = []
-    for event, now in [(degraded, 0.0), (degraded, 29.0), (degraded, 31.0), (degraded, 60.0), (ready, 60.5)]:
-        if event is degraded:
-            levels.append(log._level_of_outage(now))
-        else:
-            log.tell(event, now)
-    assert levels == [logging.WARNING, logging.DEBUG, logging.WARNING, logging.DEBUG]
-    assert log._level_of_outage(61.0) == logging.WARNING
+    for event, now in [(degraded, 0.0), (degraded, 29.0), (degraded, 31.0), (degraded, 60.0)]:
+        log.tell(event, now)
+    log.tell(ready, 60.5)
+    log.tell(degraded, 61.0)
     log.close()
+    levels = [record.levelno for record in records.log.all()]
+    of_one = [logging.WARNING, logging.DEBUG, logging.WARNING, logging.DEBUG]
+    assert levels == [*of_one, logging.INFO, logging.WARNING]
+
+
+async def _one(client: Client) -> None:
+    with pytest.raises(CallError):
+        await client.submit("q", "a")
+
+
+async def _batch(client: Client) -> None:
+    with pytest.raises(CallError):
+        await client.submit_batch([Submit("q", "a")])
+
+
+async def _many(client: Client) -> None:
+    [answer] = await client.submit_many([Submit("q", "a")])
+    assert isinstance(answer, CallError)
+
+
+@pytest.mark.parametrize("submit", [_one, _batch, _many])
+async def test_submits_that_are_tried_again_say_so_once(records: Records, submit: Any) -> None:
+    async with Client("http://127.0.0.1:1", submit_deadline=1) as client:
+        for _ in range(2):
+            await submit(client)
+    [text] = records.told(logging.WARNING)
+    assert text.startswith("submitting to http://127.0.0.1:1 failed, trying again for up to 1 s: ")
+    assert "refused" in text
+
+
+def test_a_client_without_a_loop_says_so_too_and_again_after_a_while(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keywork._log.AGAIN", 0.0)
+    with sync.Client("http://127.0.0.1:1", submit_deadline=1) as client, pytest.raises(CallError):
+        client.submit("q", "a")
+    assert len(records.told(logging.WARNING)) > 1, "at each failure, as it is always a while later"
+
+
+@pytest.mark.parametrize("fault", [SubmitFault.UNAVAILABLE, SubmitFault.BROKEN])
+async def test_a_stream_whose_offers_are_made_again_says_so(scene: Scene, records: Records, fault: SubmitFault) -> None:
+    with scene.server.script() as script:
+        script.submit_faults.append(fault)
+    [answer] = await scene.client.submit_many([Submit("q", "a")])
+    assert isinstance(answer, Submitted)
+    [text] = records.told(logging.WARNING)
+    assert f"submitting to {scene.server.endpoint} failed, trying again" in text
+
+
+async def test_a_submit_that_is_refused_or_comes_too_late_is_the_callers_to_tell_of(
+    scene: Scene, records: Records
+) -> None:
+    with pytest.raises(CallError):
+        await scene.client.submit("q", "")
+    async with Client("http://127.0.0.1:1", submit_deadline=0.05) as client:
+        await _one(client)
+    assert not records.log.all()
 
 
 @pytest.mark.parametrize(
@@ -184,6 +242,21 @@ async def test_a_handlers_error_is_told_with_its_stack(scene: Scene, records: Re
     )
     assert record.exc_info is not None
     assert record.exc_info[2] is not None, "the stack"
+
+
+async def test_an_error_that_ends_a_job_is_told_as_its_end(scene: Scene, records: Records) -> None:
+    async def breaks(context: Context, job: Job) -> None:
+        raise ValueError("broke")
+
+    await scene.client.submit("q", "a", max_attempts=2)
+    async with scene.worker(breaks):
+        await scene.server.until("the end", lambda seen: len(seen.settled("retry")) == 2)
+    assert [dead.job.key for dead in scene.server.dead("q")] == ["a"]
+    assert records.told(logging.WARNING) == [
+        "the handler of key 'a' of queue q failed in attempt 1 (the job is tried again): ValueError: broke",
+        "the handler of key 'a' of queue q failed in attempt 2 (it was the job's last attempt: it is a dead letter): "
+        "ValueError: broke",
+    ]
 
 
 async def test_handlers_that_stay_and_settlements_that_are_refused_are_told_of(scene: Scene, records: Records) -> None:

@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 import pytest
-from support import Cancelled, Scene, Started, within
+from support import Cancelled, Log, Scene, Started, within
 
-from keywork import CancelReason, Context, Job, WorkerForcedError, events, sync
+from keywork import CancelReason, Context, Job, Release, WorkerForcedError, events, sync
 from keywork._worker.leases import DEFAULT_TERMS, Held
 from keywork._worker.runners import LoopRunner
 
@@ -121,6 +121,24 @@ async def test_two_cancellations_that_come_at_once_are_both_felt(scene: Scene) -
     runner.cancel([held])
     finished = await asyncio.to_thread(worker._shared.inbox.get, timeout=20)
     assert finished.held is held
+
+
+async def test_a_handler_that_somebody_else_cancels_costs_no_attempt(scene: Scene) -> None:
+    tasks: Log[asyncio.Task[Any] | None] = Log()
+
+    async def waits(context: Context, job: Job) -> None:
+        tasks.add(asyncio.current_task())
+        await asyncio.Event().wait()
+
+    worker = scene.worker(waits)
+    runner = LoopRunner(worker._shared, asyncio.get_running_loop(), waits, [], None)
+    held = Held(b"token", Job(key="a"), DEFAULT_TERMS, time.monotonic() + 60)
+    runner.start([held])
+    [task] = await tasks.until("the handler", lambda tasks: len(tasks) == 1)
+    assert task is not None
+    task.cancel()
+    finished = await asyncio.to_thread(worker._shared.inbox.get, timeout=20)
+    assert isinstance(finished.outcome, Release)
 
 
 async def test_a_second_order_releases_everything_and_is_an_error(scene: Scene) -> None:

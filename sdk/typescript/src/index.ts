@@ -35,13 +35,13 @@ export type {
   SubmitResult,
 } from "./job.js";
 export { Job } from "./job.js";
+export type { Logger } from "./logger.js";
 export type { Tracing } from "./tracing.js";
 export { VERSION } from "./version.js";
 export { CancelledError, Context } from "./worker/context.js";
 export { WorkerError, type WorkerErrorKind } from "./worker/errors.js";
 export type { WorkerEvent } from "./worker/events.js";
 export type { Handler, Interceptor } from "./worker/handler.js";
-export type { Logger } from "./worker/logger.js";
 export type { Subscription, WorkerOptions } from "./worker/options.js";
 export {
   Fail,

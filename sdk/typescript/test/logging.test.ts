@@ -84,6 +84,88 @@ test("one outage is one warning, and another in each half minute", () => {
   mock.timers.reset();
 });
 
+const ways = {
+  submit: (client: Client) => assert.rejects(client.submit({ queue: "q", key: "a" })),
+  submitBatch: (client: Client) => assert.rejects(client.submitBatch([{ queue: "q", key: "a" }])),
+  submitMany: async (client: Client) => {
+    const [answer] = await client.submitMany([{ queue: "q", key: "a" }]);
+    assert(answer?.error);
+  },
+};
+
+for (const [way, submit] of Object.entries(ways)) {
+  test(`${way}: submits that are tried again say so once`, async () => {
+    const lines = new Log<Line>();
+    const logger = loggerTo(lines);
+    await using client = new Client({
+      endpoints: ["http://127.0.0.1:1"],
+      submitDeadlineMs: 1_000,
+      logger,
+    });
+    await submit(client);
+    await submit(client);
+    assert.deepEqual([lines.all.length, lines.all[0]?.level], [1, "warn"]);
+    const wanted =
+      /^keywork: submitting failed, trying again for up to 1 s: http:\/\/127\.0\.0\.1:1 cannot be reached: .*ECONNREFUSED/;
+    assert.match(lines.all[0]?.text ?? "", wanted);
+  });
+}
+
+for (const fault of ["unavailable", "broken"] as const) {
+  test(`a stream whose offers are made again says so: ${fault}`, async () => {
+    await using scene = await Scene.with();
+    const lines = new Log<Line>();
+    await using client = new Client({ endpoints: [scene.server.endpoint], logger: loggerTo(lines) });
+    scene.server.script.submitFaults.push(fault);
+    const [answer] = await client.submitMany([{ queue: "q", key: "a" }]);
+    assert(answer?.result);
+    const [text, ...rest] = texts(lines, "warn");
+    assert(
+      text?.includes("submitting failed, trying again for up to 30 s") &&
+        text.includes(scene.server.endpoint),
+    );
+    assert.deepEqual(rest, []);
+  });
+}
+
+test("a submit that is refused, or that comes too late, is its caller's to tell of", async () => {
+  await using scene = await Scene.with();
+  const lines = new Log<Line>();
+  const logger = loggerTo(lines);
+  await using client = new Client({ endpoints: [scene.server.endpoint], logger });
+  await assert.rejects(client.submit({ queue: "q", key: "" }));
+  await using away = new Client({ endpoints: ["http://127.0.0.1:1"], submitDeadlineMs: 50, logger });
+  await ways.submit(away);
+  assert.deepEqual(lines.all, []);
+});
+
+test("a logger that throws does not end a submit, and a worker logs where its client does", async () => {
+  await using scene = await Scene.with();
+  let called = 0;
+  const logger = {
+    warn: () => {
+      called += 1;
+      throw new Error("no disk");
+    },
+  };
+  await using client = new Client({ endpoints: [scene.server.endpoint], logger });
+  scene.server.script.submitFaults.push("unavailable");
+  assert((await client.submit({ queue: "q", key: "a" })).accepted);
+  assert.equal(called, 1);
+  const worker = new Worker({
+    client,
+    queues: ["q"],
+    handler: (_context, { attempt }) => {
+      if (attempt === 1) throw new Error("broke");
+    },
+  });
+  const run = worker.runUntil();
+  await scene.server.until("the end", (seen) => seen.settled("complete").includes("a"));
+  worker.drain();
+  await within("the end", run);
+  assert.equal(called, 2);
+});
+
 test("a handler's error is logged with its job and its stack, and what it was told to do is not", async () => {
   await using scene = await Scene.with();
   await scene.submit("a");
@@ -95,7 +177,7 @@ test("a handler's error is logged with its job and its stack, and what it was to
   });
   await scene.server.until("the end", (seen) => seen.settled("complete").includes("a"));
   const [line] = scene.lines.all.filter(({ level }) => level === "warn");
-  assert.match(line?.text ?? "", /q\/a failed at attempt 1 of 10: broke$/);
+  assert.match(line?.text ?? "", /q\/a failed at attempt 1 of 10, the job is tried again: broke$/);
   assert.equal(line?.error, broke);
   await running.drain();
 
@@ -106,6 +188,22 @@ test("a handler's error is logged with its job and its stack, and what it was to
   await stopping.drain();
   assert.deepEqual(stopped.server.seen.settled("release"), ["b"]);
   assert.deepEqual(texts(stopped.lines, "warn"), [], "it threw because it was stopped");
+});
+
+test("an error that ends a job is logged as its end", async () => {
+  await using scene = await Scene.with();
+  await scene.client.submit({ queue: "q", key: "a", maxAttempts: 2 });
+  const running = scene.start({
+    handler: () => {
+      throw new Error("broke");
+    },
+  });
+  await scene.server.until("the end", () => scene.server.dead("q").length === 1);
+  await running.drain();
+  assert.deepEqual(texts(scene.lines, "warn"), [
+    "keywork: the handler of q/a failed at attempt 1 of 2, the job is tried again: broke",
+    "keywork: the handler of q/a failed at attempt 2 of 2, the job is a dead letter: broke",
+  ]);
 });
 
 test("a lost lease and a refused settlement are warnings that name the job", async () => {

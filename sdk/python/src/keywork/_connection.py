@@ -6,6 +6,7 @@ client may be made anywhere, and neither loop nor worker disturbs the other.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -18,9 +19,11 @@ from urllib.parse import urlsplit
 import grpc
 
 from keywork import _options
+from keywork._log import Outage, log
 
 if TYPE_CHECKING:
     from keywork._wire import Seconds
+    from keywork.errors import CallError
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 
@@ -164,6 +167,7 @@ class Channels:
         self._made: dict[int, grpc.Channel] = {}
         self._methods: dict[tuple[int, str], Any] = {}
         self._outages = 0
+        self._outage = Outage()
         self._fresh_at = time.monotonic()
         #: Channels that were replaced, and when.
         self._stale: deque[tuple[float, grpc.Channel]] = deque()
@@ -220,6 +224,17 @@ class Channels:
             old = [self._stale.popleft()[1] for since, _ in list(self._stale) if now - since > STALE_FOR]
         for channel in old:
             channel.close()
+
+    def warn_of_outage(self, place: int, error: CallError) -> None:
+        """Warns now and then that submits are tried again: they may be for as long as their deadline."""
+        with self._lock:
+            if not self._outage.is_to_be_warned_of(time.monotonic()):
+                return
+        endpoint = self.options.endpoints[place % len(self.options.endpoints)].uri
+        # A log that is broken is no reason to give up.
+        with contextlib.suppress(Exception):
+            text = "submitting to %s failed, trying again for up to %g s: %s"
+            log.warning(text, endpoint, self.options.submit_deadline, error)
 
     def _replace(self, number: int, now: float) -> None:
         """Forgets a channel; the next call makes another."""

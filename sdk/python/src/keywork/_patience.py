@@ -1,4 +1,4 @@
-"""How long a call that is safe to repeat is repeated. Waits for nothing itself."""
+"""How long a submit, which is safe to repeat, is repeated. Waits for nothing itself."""
 
 from __future__ import annotations
 
@@ -40,5 +40,6 @@ class Patience:
         pause = max(self._backoff.next(), error.retry_after or 0.0)
         if not error._is_outage() or time.monotonic() + pause >= self.deadline:
             raise error._with_doubt(self._doubt)
+        self._channels.warn_of_outage(self._place, error)
         self._channels.turn_away(self._place)
         return pause

@@ -74,6 +74,8 @@ class Pump:
         self._refused: errors.CallError | None = None
         self._heard = 0.0
         self._stream: Stream | None = None
+        #: The server that it goes to.
+        self._place = channels.place
 
     def start(self) -> None:
         """Starts its thread, which ends when all is answered, or when it is closed."""
@@ -134,6 +136,7 @@ class Pump:
     def _connection(self, patience: Patience) -> errors.CallError | None:
         """Sends and reads until all is answered (None), or the stream breaks."""
         patience.begin()
+        self._place = self._channels.place
         method = self._channels.method(
             WORK_QUEUE + "SubmitStream", "stream_stream", pb.SubmitStreamRequest, pb.SubmitStreamResponse
         )
@@ -235,6 +238,7 @@ class Pump:
         if again >= flying.since + self._channels.options.submit_deadline:
             return False
         self._later.append((again, number))
+        self._channels.warn_of_outage(self._place, error)
         return True
 
     def _message(self) -> pb.SubmitStreamRequest:

@@ -5,6 +5,7 @@ import { errorFrom, type KeyworkError } from "../errors.js";
 import { QueueAdmin } from "../generated/keywork/v1/queue_admin_pb.js";
 import { Schedules } from "../generated/keywork/v1/schedules_pb.js";
 import { WorkQueue } from "../generated/keywork/v1/work_queue_pb.js";
+import { named, Outage, say } from "../logger.js";
 import { LONGEST_TIMER_MS } from "../options.js";
 import { type Channel, Channels } from "./channels.js";
 import type { Options } from "./options.js";
@@ -24,6 +25,7 @@ export interface RawClients {
 
 export class Core {
   readonly channels: Channels;
+  readonly #outage = new Outage();
   readonly #clients = new WeakMap<Channel, RawClients>();
 
   constructor(readonly options: Options) {
@@ -71,5 +73,13 @@ export class Core {
     if (error.isOutage()) this.channels.turnAway(place);
     else this.channels.answered(place);
     return error;
+  }
+
+  /** Warns now and then that submits are tried again: they may be for as long as their deadline. */
+  warnOfOutage(error: KeyworkError, place: number): void {
+    if (!this.#outage.isToBeWarnedOf(performance.now())) return;
+    const { logger, submitDeadlineMs } = this.options;
+    const what = named(this.channels.name(place), error.message);
+    say(logger, "warn", `submitting failed, trying again for up to ${submitDeadlineMs / 1_000} s: ${what}`);
   }
 }

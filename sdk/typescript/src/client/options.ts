@@ -1,5 +1,6 @@
 /** What a client is told: the servers, the headers of every call, and its patience. */
 import type { SubmitResult } from "../job.js";
+import { type Logger, WARNINGS } from "../logger.js";
 import { isFunction, limitMs, list } from "../options.js";
 import type { Tracing } from "../tracing.js";
 import type { Submit } from "./submit.js";
@@ -28,6 +29,11 @@ export interface ClientOptions {
   readonly callTimeoutMs?: number;
   /** Wraps every `submit`. */
   readonly interceptors?: readonly SubmitInterceptor[];
+  /**
+   * Where it logs to that submits are tried again: `console`, or another logger. Workers of this client use it too.
+   * Default: warnings to `console.warn`, and nothing else. What a logger throws is dropped.
+   */
+  readonly logger?: Logger;
   /** Carries trace context from submits to handlers. Workers of this client use it too. */
   readonly tracing?: Tracing;
 }
@@ -46,11 +52,12 @@ export interface Options {
   readonly submitDeadlineMs: number;
   readonly callTimeoutMs: number;
   readonly interceptors: readonly SubmitInterceptor[];
+  readonly logger: Logger;
   readonly tracing: Tracing | undefined;
 }
 
 export function checked(options: ClientOptions): Options {
-  const { tls, interceptors = [], tracing } = options;
+  const { tls, interceptors = [], logger = WARNINGS, tracing } = options;
   const endpoints = endpointsOf(options.endpoints ?? ["http://127.0.0.1:50051"]);
   if (tls !== undefined) checkTls(tls, endpoints);
   return {
@@ -58,6 +65,7 @@ export function checked(options: ClientOptions): Options {
     submitDeadlineMs: limitMs("submitDeadlineMs", options.submitDeadlineMs ?? 30_000),
     callTimeoutMs: limitMs("callTimeoutMs", options.callTimeoutMs ?? 10_000),
     interceptors: list("interceptors", interceptors, "functions", isFunction),
+    logger,
     tracing,
   };
 }

@@ -86,11 +86,13 @@ class Pump {
   #refused: KeyworkError | undefined;
   #failure: { readonly thrown: unknown } | undefined;
   #connection: AbortController | undefined;
+  /** The server that it is with. */
+  #place = 0;
 
   constructor(core: Core, { signal }: CallOptions) {
     this.#core = core;
     this.#signal = signal;
-    this.#patience = new Patience(core.options.submitDeadlineMs, signal);
+    this.#patience = new Patience(core, signal);
   }
 
   async *answers(
@@ -172,7 +174,7 @@ class Pump {
       if (this.#flying.size === 0) continue;
       for (const flying of this.#flying.values()) flying.doubt ||= !error.hasNoSideEffects();
       try {
-        await this.#patience.after(error);
+        await this.#patience.after(error, this.#place);
       } catch (thrown) {
         return this.#giveUp(errorFrom(thrown));
       }
@@ -183,6 +185,7 @@ class Pump {
   /** Works on one stream until everything is answered or it breaks. */
   async #connect(): Promise<KeyworkError | undefined> {
     const place = this.#core.channels.place();
+    this.#place = place;
     const connection = new AbortController();
     this.#connection = connection;
     const silence = this.#watchSilence(connection);
@@ -272,6 +275,7 @@ class Pump {
     flying.doubt ||= !error.hasNoSideEffects();
     const pause = Math.max(error.retryAfterMs ?? 0, ITEM_PAUSE_MS);
     if (performance.now() + pause >= flying.since + this.#core.options.submitDeadlineMs) return false;
+    this.#core.warnOfOutage(error, this.#place);
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       this.#ready.push(index);

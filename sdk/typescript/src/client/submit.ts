@@ -171,13 +171,14 @@ export async function untilAnswered<T>(
   { signal }: CallOptions,
   call: (limitMs: number) => Promise<T>,
 ): Promise<T> {
-  const patience = new Patience(core.options.submitDeadlineMs, signal);
+  const patience = new Patience(core, signal);
   for (;;) {
+    const place = core.channels.place();
     try {
       return await call(Math.min(core.options.callTimeoutMs, patience.leftMs()));
     } catch (thrown) {
       signal?.throwIfAborted();
-      await patience.after(errorFrom(thrown));
+      await patience.after(errorFrom(thrown), place);
     }
   }
 }

@@ -1,40 +1,17 @@
 /** What a worker says of itself to the people who run it, whether or not somebody listens to its events. */
 import type { Job } from "../job.js";
+import { type Logger, named, Outage, say, WARNINGS } from "../logger.js";
 import { now } from "./clock.js";
 import type { WorkerEvent } from "./events.js";
 import { textOfThrown } from "./outcome.js";
 
-/** Of one outage, one warning in this time. */
-const WARN_EVERY_MS = 30_000;
 /** A server that has not answered by then is told of, although it may still answer. */
 const SLOW_MS = 1_000;
-
-/**
- * Where a worker logs to; `console` is one, and most loggers are. `error` is given where something was thrown, for its
- * stack.
- */
-export interface Logger {
-  /** Which server it is about to connect to. */
-  debug?(message: string, error?: unknown): void;
-  /** Its way: ready, draining, stopped. */
-  info?(message: string, error?: unknown): void;
-  /** What somebody may have to look at: outages, lost leases, failing handlers. */
-  warn(message: string, error?: unknown): void;
-  /** A worker that ends with an error throws it, and does not log it too: so nothing, as yet. */
-  error?(message: string, error?: unknown): void;
-}
-
-/** Where nothing else is said: warnings alone. */
-const WARNINGS: Logger = {
-  // biome-ignore lint/suspicious/noConsole: this is where a program that sets no logger is told.
-  warn: (message, ...error) => console.warn(error.length === 0 ? message : `${message}\n`, ...error),
-};
 
 /** Turns what happens into log lines. What the logger does wrong ends nothing. */
 export class WorkerLog {
   readonly #logger: Logger;
-  /** When the last warning of this outage was given. */
-  #warnedAt: number | undefined;
+  readonly #outage = new Outage();
   #slow: NodeJS.Timeout | undefined;
 
   /** `isLive` tells whether there is a session, whatever of it has been heard here. */
@@ -52,7 +29,7 @@ export class WorkerLog {
         break;
       case "ready":
         clearTimeout(this.#slow);
-        this.#warnedAt = undefined;
+        this.#outage.isOver();
         this.#say("info", "ready: the session is open");
         break;
       case "degraded":
@@ -93,11 +70,10 @@ export class WorkerLog {
   handlerFailed(job: Job, error: unknown): void {
     const { attempt, maxAttempts } = job;
     const which = maxAttempts > 0 ? `${attempt} of ${maxAttempts}` : `${attempt}`;
-    this.#say(
-      "warn",
-      `the handler of ${nameOf(job)} failed at attempt ${which}: ${textOfThrown(error)}`,
-      error,
-    );
+    const isLast = maxAttempts > 0 && attempt >= maxAttempts;
+    const follows = isLast ? "the job is a dead letter" : "the job is tried again";
+    const what = `the handler of ${nameOf(job)} failed at attempt ${which}, ${follows}`;
+    this.#say("warn", `${what}: ${textOfThrown(error)}`, error);
   }
 
   /** The program's own listener threw. */
@@ -108,7 +84,7 @@ export class WorkerLog {
   #connecting(endpoint: string): void {
     this.#say("debug", `connecting to ${endpoint}`);
     clearTimeout(this.#slow);
-    if (this.#warnedAt !== undefined) return;
+    if (this.#outage.isKnown) return;
     // Where packets are dropped on the way, it takes much longer until a try has failed.
     const tell = () => this.isLive() || this.#say("warn", `no answer yet from ${endpoint}, waiting`);
     this.#slow = setTimeout(tell, SLOW_MS).unref();
@@ -116,11 +92,8 @@ export class WorkerLog {
 
   #degraded(endpoint: string, error: string): void {
     clearTimeout(this.#slow);
-    const at = now();
-    if (this.#warnedAt !== undefined && at - this.#warnedAt < WARN_EVERY_MS) return;
-    this.#warnedAt = at;
-    const what = error.includes(endpoint) ? error : `${endpoint}: ${error}`;
-    this.#say("warn", `no session with a server, trying again: ${what}`);
+    if (!this.#outage.isToBeWarnedOf(now())) return;
+    this.#say("warn", `no session with a server, trying again: ${named(endpoint, error)}`);
   }
 
   #stopped(abandoned: number): void {
@@ -134,17 +107,7 @@ export class WorkerLog {
   }
 
   #say(level: "debug" | "info" | "warn", text: string, ...error: [unknown?]): void {
-    quietly(() => this.#logger[level]?.(`keywork: ${text}`, ...error));
-  }
-}
-
-/** Calls something of the program's. What it throws, at once or by a promise, is given to `onThrow`. */
-export function quietly(call: () => unknown, onThrow: (thrown: unknown) => void = () => undefined): void {
-  try {
-    const returned = call();
-    if (returned instanceof Promise) returned.catch(onThrow);
-  } catch (thrown) {
-    onThrow(thrown);
+    say(this.#logger, level, text, ...error);
   }
 }
 

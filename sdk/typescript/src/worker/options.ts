@@ -1,9 +1,9 @@
 /** A worker's options. */
 import type { Client } from "../client/client.js";
+import type { Logger } from "../logger.js";
 import type { Tracing } from "../tracing.js";
 import type { WorkerEvent } from "./events.js";
 import type { Handler, Interceptor } from "./handler.js";
-import type { Logger } from "./logger.js";
 
 /** A queue that a worker serves, and its share of the worker against its other queues. */
 export interface Subscription {
@@ -44,8 +44,8 @@ export interface WorkerOptions {
   /** Told of everything that happens. What it throws ends nothing, and is logged once. */
   readonly onEvent?: (event: WorkerEvent) => void;
   /**
-   * Where it logs to: `console`, or another logger. Default: warnings to `console.warn`, and nothing else. What a logger
-   * throws is dropped.
+   * Where it logs to: `console`, or another logger. Default: the client's, which writes warnings to `console.warn` where
+   * it has none. What a logger throws is dropped.
    */
   readonly logger?: Logger;
   /** Carries trace context from submits to handlers. Default: the client's. */

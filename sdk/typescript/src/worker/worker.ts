@@ -10,11 +10,12 @@ import { hostname } from "node:os";
 import { Worker as Thread } from "node:worker_threads";
 import { kindOf, shown } from "../fields.js";
 import { ownLeaseThread } from "../lease-thread-url.js";
+import { quietly } from "../logger.js";
 import { callable, graceMs, isFunction, list, whole } from "../options.js";
 import { WorkerError, type WorkerErrorParts, workerError } from "./errors.js";
 import type { WorkerEvent } from "./events.js";
 import { chainOf } from "./handler.js";
-import { quietly, WorkerLog } from "./logger.js";
+import { WorkerLog } from "./logger.js";
 import type { Subscription, WorkerOptions } from "./options.js";
 import { Order, type QueueShare, type ThreadData, type ToMain, type ToThread } from "./protocol.js";
 import { Runner } from "./runner.js";
@@ -48,7 +49,7 @@ export class Worker implements AsyncDisposable {
     this.#concurrency = whole("concurrency", options.concurrency ?? 16, 1, 100_000);
     this.workerId = workerIdOf(options.workerId);
     this.#shared = new Shared(undefined, this.#concurrency);
-    this.#log = new WorkerLog(options.logger, () => this.healthy());
+    this.#log = new WorkerLog(options.logger ?? options.client.options.logger, () => this.healthy());
   }
 
   /**

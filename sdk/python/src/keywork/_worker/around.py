@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from keywork import outcomes
+from keywork._log import log
 from keywork._worker import logs
 from keywork.outcomes import Complete, Outcome, Release, Retry
 
@@ -43,7 +44,7 @@ class Around:
                 self._span = span
             except Exception:  # noqa: BLE001 - the job is worth more than its trace.
                 with contextlib.suppress(Exception):
-                    logs.log.warning("tracing failed: a handler runs without a span", exc_info=True)
+                    log.warning("tracing failed: a handler runs without a span", exc_info=True)
         return self
 
     def __exit__(
@@ -78,7 +79,7 @@ class Around:
 
 
 def _is_cancelled() -> bool:
-    """Somebody has cancelled the task that this runs in; before Python 3.11 that cannot be known."""
+    """Somebody has cancelled the task that this runs in."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # On a thread without a loop.

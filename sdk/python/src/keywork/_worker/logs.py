@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keywork import events
+from keywork._log import Outage, log
 from keywork._worker.aside import Aside
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from keywork.events import Event
     from keywork.job import Job
 
-log = logging.getLogger("keywork")
-
-#: While an outage lasts, it is told of again after this many seconds.
-AGAIN = 30.0
 #: The most messages that wait for a log that is slow.
 WAITING = 10_000
 
@@ -34,8 +31,7 @@ class Logs:
         self._aside = Aside(
             "keywork-log", WAITING, partial(log.warning, "%d messages were not logged: the log is slow")
         )
-        #: While there is an outage: when it is to be told of again.
-        self._tell_at: float | None = None
+        self._outage = Outage()
         self._unanswered = False
 
     def write(self, level: int, text: str, *args: Any) -> None:
@@ -47,11 +43,12 @@ class Logs:
         if isinstance(event, events.Connecting):
             self.write(logging.DEBUG, "connecting to %s", event.endpoint)
         elif isinstance(event, events.Ready):
-            self._tell_at = None
+            self._outage.is_over()
             self._unanswered = False
             self.write(logging.INFO, "ready: the session with %s is open", event.endpoint)
         elif isinstance(event, events.Degraded):
-            self.write(self._level_of_outage(now), "no session with %s, trying again: %s", event.endpoint, event.error)
+            level = logging.WARNING if self._outage.is_to_be_warned_of(now) else logging.DEBUG
+            self.write(level, "no session with %s, trying again: %s", event.endpoint, event.error)
         elif isinstance(event, events.Draining):
             self.write(logging.INFO, "draining: no more jobs are taken")
         elif isinstance(event, events.Stopped):
@@ -69,15 +66,9 @@ class Logs:
 
     def unanswered(self, endpoint: str) -> None:
         """A server does not answer; it may take long until that counts as an error. Told once in an outage."""
-        if self._tell_at is None and not self._unanswered:
+        if not self._outage.is_known and not self._unanswered:
             self._unanswered = True
             self.write(logging.WARNING, "no answer from %s yet", endpoint)
-
-    def _level_of_outage(self, now: float) -> int:
-        if self._tell_at is not None and now < self._tell_at:
-            return logging.DEBUG
-        self._tell_at = now + AGAIN
-        return logging.WARNING
 
     def _stopped(self, event: events.Stopped) -> None:
         if event.abandoned:
@@ -97,7 +88,7 @@ def handler_failed(context: Context, job: Job, text: str, error: BaseException |
     elif job.attempt < job.max_attempts or not job.max_attempts:
         level, follows = logging.WARNING, "the job is tried again"
     else:
-        level, follows = logging.WARNING, "that was the job's last attempt"
+        level, follows = logging.WARNING, "it was the job's last attempt: it is a dead letter"
     form = "the handler of key %r of queue %s failed in attempt %d (%s): %s"
     # A log that is broken is no reason to lose what became of the job.
     with contextlib.suppress(Exception):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 from keywork import handlers, outcomes
@@ -16,6 +17,7 @@ from keywork._worker.stop import Order
 from keywork.outcomes import Outcome, Release
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from concurrent.futures import Future
 
     from keywork._worker.leases import Held
@@ -71,7 +73,7 @@ class LoopRunner:
 
     def _start(self, leases: list[Held]) -> None:
         for held in leases:
-            task = self._loop.create_task(self._run(held), name=f"keywork {held.job.queue}/{held.job.key}")
+            task = _task(self._loop, self._run(held), f"keywork {held.job.queue}/{held.job.key}")
             held.handle = task
             self._tasks.add(task)
             # Not within the task: one that is cancelled before its first step never gets there.
@@ -125,6 +127,30 @@ class LoopRunner:
             self._shared.inbox.put(Finished(held, outcome))
         else:
             thread.add_done_callback(lambda _: self._shared.inbox.put(Finished(held, outcome)))
+
+
+if sys.version_info >= (3, 11):
+
+    def _task(loop: asyncio.AbstractEventLoop, run: Coroutine[Any, Any, Outcome], name: str) -> asyncio.Task[Outcome]:
+        return loop.create_task(run, name=name)
+
+else:
+
+    class _Task(asyncio.Task[Outcome]):
+        """Knows that it was cancelled, as tasks do from Python 3.11 on."""
+
+        _cancels = 0
+
+        def cancel(self, msg: Any = None) -> bool:
+            cancelled = super().cancel(msg)
+            self._cancels += cancelled
+            return cancelled
+
+        def cancelling(self) -> int:
+            return self._cancels
+
+    def _task(loop: asyncio.AbstractEventLoop, run: Coroutine[Any, Any, Outcome], name: str) -> asyncio.Task[Outcome]:
+        return _Task(run, loop=loop, name=name)
 
 
 class ThreadRunner:

@@ -10,8 +10,9 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from keywork import events
+from keywork._log import log
 from keywork._worker.aside import Aside
-from keywork._worker.logs import Logs, log
+from keywork._worker.logs import Logs
 from keywork._worker.stop import Order
 
 if TYPE_CHECKING:

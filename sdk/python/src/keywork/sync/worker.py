@@ -7,8 +7,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from keywork import _options, handlers
+from keywork._log import log
 from keywork._signals import LOOK_EVERY, heard
-from keywork._worker.logs import log
 from keywork._worker.runners import ThreadRunner
 from keywork._worker.stop import FLUSH_WITHIN
 from keywork.errors import WorkerError
