@@ -31,7 +31,7 @@ use crate::{
     support::{
         Client, Runs, SHORT_LEASE, SOON, Session, Working, ack, admin, channel, client, complete,
         create, field, hello, job, make_queue, one_server, pull, reason, release, sdk, server_on,
-        short_lease, submit, unwire, wire,
+        sessions_of, short_lease, submit, unwire, wire,
     },
 };
 

@@ -211,7 +211,12 @@ async fn large_jobs_come_in_messages_that_every_client_takes() {
     for delivery in &held {
         session.settle(&delivery.lease_token, fail()).await;
     }
-    drop(session);
+    session.close();
+    // What were delivered to it now would stay leased.
+    eventually(SOON, "the session has ended", async || {
+        sessions_of(&server, "large").await == 0
+    })
+    .await;
     offer(&mut client).await;
     let mut pulled = 0;
     while pulled < 30 {
@@ -221,11 +226,9 @@ async fn large_jobs_come_in_messages_that_every_client_takes() {
             wait: Some(wire(SOON)),
             ..Default::default()
         };
-        let begun = Instant::now();
         let answer = client.pull(request).await.expect("an answer that fits");
         let deliveries = answer.into_inner().deliveries;
-        let (waited, said) = (begun.elapsed(), server.output());
-        assert!(!deliveries.is_empty(), "jobs that are not given back in {waited:?}: {said}");
+        assert!(!deliveries.is_empty(), "jobs that are not given back");
         assert!(deliveries.iter().all(|delivery| delivery.attempt == 1));
         pulled += deliveries.len();
     }
