@@ -104,6 +104,7 @@ func untilAnswered[Response any](
 ) (*Response, *Error) {
 	patience := newPatience(c)
 	for {
+		patience.begin()
 		response, err := try(patience.limit())
 		if err == nil {
 			return response, nil
@@ -119,7 +120,9 @@ const shortestTry = 50 * time.Millisecond
 
 // patience is how long a call that is safe to repeat is repeated.
 type patience struct {
-	client   *Client
+	client *Client
+	// place is the server of this try.
+	place    int
 	deadline time.Time
 	backoff  backoff
 	// doubt: some try may have had an effect.
@@ -129,6 +132,9 @@ type patience struct {
 func newPatience(c *Client) *patience {
 	return &patience{client: c, deadline: time.Now().Add(c.options.SubmitDeadline)}
 }
+
+// begin begins a try, at the server in use.
+func (p *patience) begin() { p.place = p.client.pool.place() }
 
 // limit is how long the next try may take.
 func (p *patience) limit() time.Duration {
@@ -148,6 +154,7 @@ func (p *patience) after(ctx context.Context, err *Error) *Error {
 	if !err.isOutage() || ctx.Err() != nil || !time.Now().Add(pause+shortestTry).Before(p.deadline) {
 		return err.withDoubt(p.doubt)
 	}
+	p.client.warnOfOutage(ctx, p.place, err)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {

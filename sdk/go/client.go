@@ -1,6 +1,12 @@
 package keywork
 
 import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
 	"google.golang.org/grpc"
 
 	"github.com/keywork/keywork/sdk/go/keyworkv1"
@@ -17,6 +23,10 @@ type Client struct {
 	work      keyworkv1.WorkQueueClient
 	admin     keyworkv1.QueueAdminClient
 	schedules keyworkv1.SchedulesClient
+
+	mu sync.Mutex
+	// outage of submits.
+	outage outage
 }
 
 // NewClient makes a client; nothing is connected yet. It fails when an option is wrong: the [*Error] names each that is.
@@ -53,3 +63,18 @@ func (c *Client) Close() error { return c.pool.close() }
 //
 //	keyworkv1.NewWorkQueueClient(client.Raw()).GetJob(ctx, &keyworkv1.GetJobRequest{Queue: "q", Key: "k"})
 func (c *Client) Raw() grpc.ClientConnInterface { return c.pool }
+
+// warnOfOutage warns now and then that submits are tried again: they may be for as long as their deadline.
+func (c *Client) warnOfOutage(ctx context.Context, place int, err *Error) {
+	c.mu.Lock()
+	due := c.outage.isToBeWarnedOf(time.Now())
+	c.mu.Unlock()
+	if !due {
+		return
+	}
+	// What the program's log does wrong must not end its submits.
+	defer func() { _ = recover() }()
+	cmp.Or(c.options.Logger, slog.Default()).LogAttrs(ctx, slog.LevelWarn, "keywork: no answer to a submit, trying again",
+		slog.String("endpoint", c.endpoints[place].uri), slog.String("error", err.Error()),
+		slog.Duration("within", c.options.SubmitDeadline))
+}

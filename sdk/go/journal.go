@@ -1,18 +1,15 @@
 package keywork
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
 )
 
-const (
-	// journalRoom is how many entries wait to be written at most.
-	journalRoom = 1_000
-	// degradedEvery is how often an outage that lasts is told of.
-	degradedEvery = 30 * time.Second
-)
+// journalRoom is how many entries wait to be written at most.
+const journalRoom = 1_000
 
 // journal is a worker's log. It is written by a goroutine of its own, so that a log that is slow, stuck or panics never
 // holds up the one that keeps the leases alive: what finds no room is left out, and counted.
@@ -22,18 +19,13 @@ type journal struct {
 	entries chan slog.Record
 	leftOut atomic.Uint64
 	written chan struct{}
-	// warned is when the outage that lasts was told of; zero where there is none.
-	warned time.Time
+	outage  outage
 }
 
 func openJournal(ctx context.Context, options *WorkerOptions) *journal {
-	logger := options.Logger
-	if logger == nil {
-		logger = slog.Default()
-	}
 	j := &journal{
 		context: ctx,
-		to:      logger.Handler(),
+		to:      cmp.Or(options.Logger, slog.Default()).Handler(),
 		entries: make(chan slog.Record, journalRoom),
 		written: make(chan struct{}),
 	}
@@ -92,7 +84,7 @@ func (j *journal) note(event Event) {
 	case ConnectingEvent:
 		j.log(slog.LevelDebug, "connecting", slog.String("endpoint", event.Endpoint))
 	case ReadyEvent:
-		j.warned = time.Time{}
+		j.outage.isOver()
 		j.log(slog.LevelInfo, "ready", slog.String("endpoint", event.Endpoint))
 	case DegradedEvent:
 		j.noteDegraded(event)
@@ -111,21 +103,16 @@ func (j *journal) note(event Event) {
 }
 
 func (j *journal) noteDegraded(event DegradedEvent) {
-	if !j.isDueToWarn() {
+	if !j.outage.isToBeWarnedOf(time.Now()) {
 		return
 	}
-	j.warned = time.Now()
 	j.log(slog.LevelWarn, "not connected, trying again",
 		slog.String("endpoint", event.Endpoint), slog.String("error", event.Err.Error()))
 }
 
-func (j *journal) isDueToWarn() bool {
-	return j.warned.IsZero() || time.Since(j.warned) >= degradedEvery
-}
-
 // noteWaiting: a server that is there and does not answer, or whose packets are dropped, shows as an error only later.
 func (j *journal) noteWaiting(endpoint string, since time.Duration) {
-	if j.isDueToWarn() {
+	if j.outage.isDue(time.Now()) {
 		j.log(slog.LevelWarn, "not connected yet: the server does not answer",
 			slog.String("endpoint", endpoint), slog.Duration("waiting", since))
 	}
@@ -139,7 +126,7 @@ func (j *journal) noteStopped(event StoppedEvent) {
 	j.log(slog.LevelWarn, "stopped, handlers were left behind", slog.Int("handlers", event.Abandoned))
 }
 
-// noteFailure: a handler ended with an ordinary error, or by a panic; its job is tried again, as far as it has attempts.
+// noteFailure: a handler ended with an ordinary error, or by a panic.
 func (j *journal) noteFailure(job *Job, outcome Outcome, stack []byte) {
 	attributes := []slog.Attr{
 		slog.Int("attempt", job.Attempt), slog.Int("max_attempts", job.MaxAttempts), slog.String("error", outcome.Error),
@@ -147,7 +134,11 @@ func (j *journal) noteFailure(job *Job, outcome Outcome, stack []byte) {
 	if len(stack) > 0 {
 		attributes = append(attributes, slog.String("stack", string(stack)))
 	}
-	j.warnOf("handler failed", job.Queue, job.Key, attributes...)
+	message := "handler failed: the job is tried again"
+	if job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {
+		message = "handler failed in the job's last attempt: it is a dead letter"
+	}
+	j.warnOf(message, job.Queue, job.Key, attributes...)
 }
 
 func (j *journal) warnOf(message, queue, key string, more ...slog.Attr) {

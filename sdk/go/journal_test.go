@@ -16,7 +16,7 @@ import (
 	"github.com/keywork/keywork/sdk/go/keyworktest"
 )
 
-// A worker is understood from its log, which never holds it up.
+// A worker is understood from its log, which never holds it up; and so are submits that are tried again.
 
 // line is an entry of a log.
 type line struct {
@@ -167,6 +167,27 @@ func TestAHandlersOrdinaryErrorsAreInTheLogAndItsTypedResultsAreNot(t *testing.T
 	}
 }
 
+func TestAnErrorInTheLastAttemptIsToldAsADeadLetter(t *testing.T) {
+	scene := longLeases(t)
+	for key, attempts := range map[string]int{"last": 1, "more": 2} {
+		must(scene.client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: key, MaxAttempts: attempts}))(t)
+	}
+	options, log := scene.logging()
+	running := scene.run(keywork.NewWorker(scene.client, func(_ context.Context, job *keywork.Job) error {
+		if job.Key == "last" || job.Attempt == 1 {
+			return errors.New("broke")
+		}
+		return nil
+	}, options))
+	dead := log.untilSaid(t, slog.LevelWarn, "handler failed in the job's last attempt: it is a dead letter")
+	again := log.untilSaid(t, slog.LevelWarn, "handler failed: the job is tried again")
+	scene.untilCompleted("more")
+	running.drain()
+	equal(t, "the dead letter", dead.with["key"], "last")
+	equal(t, "the other", again.with["key"], "more")
+	equal(t, "failures", log.count("handler failed"), 2)
+}
+
 func TestALostLeaseAndARefusedSettlementAreInTheLog(t *testing.T) {
 	scene := longLeases(t)
 	scene.submit("a")
@@ -285,6 +306,67 @@ func TestAJobCanBeLoggedWithoutWhatItCarries(t *testing.T) {
 	}
 }
 
+// submitting is a client of this server that gives up soon, and the log that it writes.
+func submitting(t *testing.T, endpoint string) (*keywork.Client, logbook) {
+	t.Helper()
+	log := logbook{newRecord[line]()}
+	client := must(keywork.NewClient(keywork.ClientOptions{
+		Endpoints: []string{endpoint}, SubmitDeadline: time.Second, Logger: slog.New(log),
+	}))(t)
+	t.Cleanup(func() { _ = client.Close() })
+	return client, log
+}
+
+func TestSubmitsThatAreTriedAgainSaySoOnce(t *testing.T) {
+	const nobody = "http://127.0.0.1:1"
+	cases := map[string]func(*testing.T, *keywork.Client) error{
+		"Submit": func(t *testing.T, client *keywork.Client) error {
+			_, err := client.Submit(t.Context(), numbered(1)[0])
+			return err
+		},
+		"SubmitBatch": func(t *testing.T, client *keywork.Client) error {
+			_, err := client.SubmitBatch(t.Context(), numbered(2))
+			return err
+		},
+		"SubmitMany": func(t *testing.T, client *keywork.Client) error {
+			return client.SubmitMany(t.Context(), numbered(2))[1].Err
+		},
+	}
+	for name, submit := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, log := submitting(t, nobody)
+			for range 2 {
+				equal(t, "the code", errorOf(t, submit(t, client)).Code(), codes.Unavailable)
+			}
+			said := log.all()
+			equal(t, "entries", len(said), 1)
+			equal(t, "the level", said[0].level, slog.LevelWarn)
+			equal(t, "the text", said[0].text, "keywork: no answer to a submit, trying again")
+			equal(t, "the endpoint", said[0].with["endpoint"], nobody)
+			equal(t, "the error", said[0].with["error"],
+				"failed to connect to http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused")
+		})
+	}
+}
+
+func TestAnOfferOfAStreamThatIsTriedAgainSaysSo(t *testing.T) {
+	scene := longLeases(t)
+	scene.faults(keyworktest.Unavailable())
+	client, log := submitting(t, scene.server.Endpoint())
+	equal(t, "the outcome", client.SubmitMany(t.Context(), numbered(1))[0].Outcome, keywork.Created)
+	equal(t, "warnings", log.count("no answer to a submit"), 1)
+}
+
+func TestASubmitThatIsAnsweredOrRefusedLeavesNothingInTheLog(t *testing.T) {
+	scene := longLeases(t)
+	client, log := submitting(t, scene.server.Endpoint())
+	must(client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "a"}))(t)
+	_, err := client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: strings.Repeat("k", 513)})
+	equal(t, "the code", errorOf(t, err).Code(), codes.InvalidArgument)
+	equal(t, "entries", len(log.all()), 0)
+}
+
 type panicking struct{ logbook }
 
 func (panicking) Handle(context.Context, slog.Record) error { panic("in the log") }
@@ -298,4 +380,15 @@ func TestALogThatPanicsEndsNothing(t *testing.T) {
 	running := scene.start(options)
 	scene.untilCompleted("a")
 	running.drain()
+}
+
+func TestALogThatPanicsEndsNoSubmit(t *testing.T) {
+	scene := longLeases(t)
+	scene.faults(keyworktest.Unavailable())
+	client := must(keywork.NewClient(keywork.ClientOptions{
+		Endpoints: []string{scene.server.Endpoint()}, Logger: slog.New(panicking{}),
+	}))(t)
+	defer client.Close()
+	submitted := must(client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "a"}))(t)
+	equal(t, "the outcome", submitted.Outcome, keywork.Created)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/url"
@@ -58,6 +59,9 @@ type ClientOptions struct {
 	CallTimeout time.Duration
 	// SubmitInterceptors are told of every submit, the first one first.
 	SubmitInterceptors []SubmitInterceptor
+	// Logger is where it warns that submits are tried again: at the first failure, and then at most every 30 s. A
+	// worker has a Logger of its own. Default: [slog.Default].
+	Logger *slog.Logger
 	// DialOptions are added to those of every connection.
 	DialOptions []grpc.DialOption
 }

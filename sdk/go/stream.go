@@ -51,11 +51,12 @@ func (c *Client) SubmitStream(ctx context.Context, submits iter.Seq[Submit]) ite
 		offers := newSource()
 		go offers.pass(ctx, c, submits)
 		p := &pump{
-			client: c,
-			source: offers,
-			offers: offers.offers,
-			flying: make(map[uint64]*flight),
-			yield:  yield,
+			client:   c,
+			patience: newPatience(c),
+			source:   offers,
+			offers:   offers.offers,
+			flying:   make(map[uint64]*flight),
+			yield:    yield,
 		}
 		p.run(ctx)
 	}
@@ -87,8 +88,9 @@ func (s *source) pass(ctx context.Context, c *Client, submits iter.Seq[Submit]) 
 
 // pump is the state of a SubmitStream, which outlives any one connection.
 type pump struct {
-	client *Client
-	source *source
+	client   *Client
+	patience *patience
+	source   *source
 	// offers is nil when there are no more.
 	offers <-chan *offer
 	next   uint64
@@ -113,28 +115,31 @@ type flight struct {
 type submitDuplex = duplex[keyworkv1.SubmitStreamRequest, keyworkv1.SubmitStreamResponse]
 
 func (p *pump) run(ctx context.Context) {
-	patience := newPatience(p.client)
 	for {
 		if len(p.flying) == 0 {
 			// There is nothing to connect for, and nothing that has waited.
 			p.wait(ctx)
-			patience.renew()
+			p.patience.renew()
 		}
 		if p.isDone() {
 			return
 		}
-		err := p.connection(ctx, patience)
+		err := p.connection(ctx)
 		if err == nil {
 			return
+		}
+		p.due, p.later = p.due[:0], p.later[:0]
+		if len(p.flying) == 0 && err.isOutage() {
+			// There is nothing to try again.
+			continue
 		}
 		for _, flight := range p.flying {
 			flight.doubt = flight.doubt || !err.nothingHappened
 		}
-		if err := patience.after(ctx, err); err != nil {
+		if err := p.patience.after(ctx, err); err != nil {
 			p.giveUp(ctx, err)
 			return
 		}
-		p.due, p.later = p.due[:0], p.later[:0]
 		for id := range p.flying {
 			p.due = append(p.due, id)
 		}
@@ -159,10 +164,10 @@ func (p *pump) isDone() bool {
 }
 
 // connection works on one stream until everything is answered (nil) or it breaks.
-func (p *pump) connection(ctx context.Context, patience *patience) *Error {
+func (p *pump) connection(ctx context.Context) *Error {
 	streamContext, cancel := context.WithCancel(ctx)
 	defer cancel()
-	place := p.client.pool.place()
+	p.patience.begin()
 	stream, err := p.client.work.SubmitStream(streamContext)
 	switch {
 	case ctx.Err() != nil:
@@ -173,14 +178,14 @@ func (p *pump) connection(ctx context.Context, patience *patience) *Error {
 	}
 	open := openDuplex(streamContext, cancel, stream, 2)
 	defer open.close()
-	broken := p.exchange(ctx, open, patience)
+	broken := p.exchange(ctx, open)
 	if broken != nil && broken.isOutage() {
-		p.client.pool.turnAway(place)
+		p.client.pool.turnAway(p.patience.place)
 	}
 	return broken
 }
 
-func (p *pump) exchange(ctx context.Context, open *submitDuplex, patience *patience) *Error {
+func (p *pump) exchange(ctx context.Context, open *submitDuplex) *Error {
 	limit := p.client.options.CallTimeout
 	heard := time.Now()
 	timer := time.NewTimer(limit)
@@ -190,7 +195,7 @@ func (p *pump) exchange(ctx context.Context, open *submitDuplex, patience *patie
 		if len(p.flying) == 0 {
 			// While no answer is due, neither silence nor patience counts.
 			heard = now
-			patience.renew()
+			p.patience.renew()
 		} else if now.Sub(heard) >= limit {
 			return unanswered("the server fell silent on the submit stream")
 		}
@@ -203,8 +208,8 @@ func (p *pump) exchange(ctx context.Context, open *submitDuplex, patience *patie
 				return endOf(ctx, open)
 			}
 			heard = time.Now()
-			patience.renew()
-			p.answered(down)
+			p.patience.renew()
+			p.answered(ctx, down)
 		case offer, more := <-p.wanted():
 			p.took(offer, more)
 			p.takeReady()
@@ -311,13 +316,13 @@ func (p *pump) wake(silence time.Time) time.Time {
 	return silence
 }
 
-func (p *pump) answered(message *keyworkv1.SubmitStreamResponse) {
+func (p *pump) answered(ctx context.Context, message *keyworkv1.SubmitStreamResponse) {
 	for _, result := range message.GetResults() {
-		p.result(result)
+		p.result(ctx, result)
 	}
 }
 
-func (p *pump) result(wire *keyworkv1.SubmitOfferResult) {
+func (p *pump) result(ctx context.Context, wire *keyworkv1.SubmitOfferResult) {
 	id := wire.GetCorrelationId()
 	flight := p.flying[id]
 	if flight == nil {
@@ -329,6 +334,7 @@ func (p *pump) result(wire *keyworkv1.SubmitOfferResult) {
 		flight.doubt = flight.doubt || !err.nothingHappened
 		if flight.again.Before(flight.since.Add(p.client.options.SubmitDeadline)) {
 			p.later = append(p.later, id)
+			p.client.warnOfOutage(ctx, p.patience.place, err)
 			return
 		}
 	}

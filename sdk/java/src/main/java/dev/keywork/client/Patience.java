@@ -61,6 +61,11 @@ final class Patience {
     return again ? Optional.of(wait) : Optional.empty();
   }
 
+  /** A submit is tried again after this error. */
+  void warnOf(KeyworkException error) {
+    channels.warnOfOutage(place, error);
+  }
+
   /** The error as it is told, where an earlier try may have had an effect. */
   KeyworkException told(KeyworkException error) {
     return withDoubt(error, doubt);

@@ -64,6 +64,7 @@ final class Repeated<Q, A> {
     // What depends on the answer may block: it must not do so on the timer's thread.
     Runnable next = () -> Threads.callbacks().execute(this::onceMore);
     step = Threads.timerThread().schedule(next, wait.get().toNanos(), TimeUnit.NANOSECONDS);
+    patience.warnOf(error);
     stopIfCancelled();
   }
 

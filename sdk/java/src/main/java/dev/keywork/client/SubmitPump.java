@@ -271,6 +271,7 @@ final class SubmitPump {
       return false;
     }
     later.add(item);
+    patience.warnOf(error);
     return true;
   }
 
@@ -287,6 +288,9 @@ final class SubmitPump {
     Optional<Duration> wait = patience.after(error);
     if (wait.isPresent() || flying.isEmpty()) {
       connectAt = Ticks.after(Ticks.now(), wait.orElse(Duration.ZERO));
+      if (!flying.isEmpty()) {
+        patience.warnOf(error);
+      }
     } else {
       giveUp(error);
     }

@@ -5,6 +5,7 @@ import io.grpc.Channel;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;
+import java.lang.System.Logger.Level;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -22,6 +23,7 @@ public final class Channels implements AutoCloseable {
   private final Options options;
   private final ManagedChannel[] made;
   private final int[] failures;
+  private final Outage outage = new Outage();
   private int current;
   private boolean closed;
 
@@ -119,6 +121,25 @@ public final class Channels implements AutoCloseable {
   /** It could not connect, and would let calls fail without trying until a backoff of its own is over. */
   private static boolean isStuck(ManagedChannel channel) {
     return channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE;
+  }
+
+  /**
+   * Warns now and then that submits are tried again: they may be for as long as their deadline.
+   *
+   * @param place where one failed
+   * @param error why
+   */
+  public void warnOfOutage(int place, KeyworkException error) {
+    synchronized (this) {
+      if (!outage.isToBeWarnedOf(Ticks.now())) {
+        return;
+      }
+    }
+    String within = Limits.text(options.submitDeadline());
+    String text = "client: no answer to a submit, which is tried again within " + within + ": "
+        + ProgramLog.at(name(place), error.getMessage());
+    // The thread of a call, or of a stream, is not to wait for a log that is slow.
+    Threads.callbacks().execute(() -> ProgramLog.write(Level.WARNING, text, null));
   }
 
   /** Ends all calls and connections. */

@@ -45,8 +45,13 @@ public final class Limits {
     }
   }
 
-  /** As people write it: {@code -1s}, and not {@code PT-1S}. */
-  private static String text(Duration given) {
+  /**
+   * A time as people write it: {@code -1s}, and not {@code PT-1S}.
+   *
+   * @param given the time
+   * @return the text
+   */
+  public static String text(Duration given) {
     return given.toString().substring(2).toLowerCase(java.util.Locale.ROOT);
   }
 }

@@ -48,7 +48,7 @@ final class Teller {
     log.slow(Ticks.now());
   }
 
-  /** A handler has failed by chance, and its job is tried again. */
+  /** A handler has failed by chance: its job is tried again, if this was not its last attempt. */
   void handlerFailed(Job job, Chain.End end) {
     log.handlerFailed(job, end);
   }

@@ -1,11 +1,11 @@
 package dev.keywork.worker;
 
 import dev.keywork.internal.Chain;
-import dev.keywork.internal.Ticks;
+import dev.keywork.internal.Outage;
+import dev.keywork.internal.ProgramLog;
 import dev.keywork.job.Job;
 import dev.keywork.job.Outcome;
 import java.lang.System.Logger.Level;
-import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -14,11 +14,6 @@ import java.util.concurrent.atomic.AtomicLong;
  * events or not. It writes from a thread of its own: a log that blocks or throws costs no lease.
  */
 final class WorkerLog {
-  private static final String NAME = "dev.keywork";
-
-  /** The least time between two warnings of one outage. */
-  static final long PAUSE = Duration.ofSeconds(30).toNanos();
-
   /** So many lines may wait for a log that is slow; the others are counted. */
   private static final int BACKLOG = 10_000;
 
@@ -33,8 +28,7 @@ final class WorkerLog {
   /** The server that it was last about to connect to. */
   private String endpoint = "";
 
-  /** When the next warning of the outage may come; 0: there is no outage. */
-  private long nextWarning;
+  private final Outage outage = new Outage();
 
   /**
    * A log.
@@ -54,7 +48,7 @@ final class WorkerLog {
       endpoint = connecting.endpoint();
       write(Level.DEBUG, "connects to " + endpoint);
     } else if (event instanceof WorkerEvent.Ready) {
-      nextWarning = 0;
+      outage.isOver();
       write(Level.INFO, "is ready, at " + endpoint);
     } else if (event instanceof WorkerEvent.Degraded degraded) {
       degraded(degraded.error(), now);
@@ -78,17 +72,14 @@ final class WorkerLog {
   }
 
   private void degraded(String error, long now) {
-    if (nextWarning <= now) {
-      nextWarning = now + PAUSE;
-      // Some errors name the server themselves.
-      String where = error.contains(endpoint) ? "" : endpoint + ": ";
-      write(Level.WARNING, "is degraded and tries again: " + where + error);
+    if (outage.isToBeWarnedOf(now)) {
+      write(Level.WARNING, "is degraded and tries again: " + ProgramLog.at(endpoint, error));
     }
   }
 
   /** It has no answer yet. What becomes of that is told in its time: it is no warning less for this one. */
   void slow(long now) {
-    if (nextWarning <= now) {
+    if (outage.isDue(now)) {
       write(Level.WARNING, "has no answer yet from " + endpoint);
     }
   }
@@ -101,10 +92,12 @@ final class WorkerLog {
     }
   }
 
-  /** A handler has failed by chance, and its job is tried again. */
+  /** A handler has failed by chance: its job is tried again, if this was not its last attempt. */
   void handlerFailed(Job job, Chain.End end) {
     String attempt = job.attempt() + (job.maxAttempts() > 0 ? " of " + job.maxAttempts() : "");
-    String text = "ran " + job(job.queue(), job.key()) + ", attempt " + attempt + ", and its handler failed";
+    boolean last = job.maxAttempts() > 0 && job.attempt() >= job.maxAttempts();
+    String text = "ran " + job(job.queue(), job.key()) + ", attempt " + attempt + ", and its handler failed"
+        + (last ? ", so it is a dead letter" : ", so it is tried again");
     if (end.thrown() == null && end.outcome() instanceof Outcome.Retry retry) {
       text += ": " + retry.error();
     }
@@ -126,25 +119,11 @@ final class WorkerLog {
   }
 
   private void log(Level level, String text, Throwable thrown) {
-    System.Logger logger = System.getLogger(NAME);
     long missing = leftOut.getAndSet(0);
     if (missing > 0) {
-      logger.log(Level.WARNING, worker + ": the log is slow, and lines are left out: " + missing);
+      ProgramLog.write(Level.WARNING, worker + ": the log is slow, and lines are left out: " + missing, null);
     }
-    logger.log(level, oneLine(worker + ": " + text), thrown);
-  }
-
-  /** Keys and errors may hold anything: none of it begins a line of its own. */
-  private static String oneLine(String text) {
-    StringBuilder line = new StringBuilder(text.length());
-    for (char character : text.toCharArray()) {
-      if (character == '\n') {
-        line.append("\\n");
-      } else {
-        line.append(Character.isISOControl(character) ? '?' : character);
-      }
-    }
-    return line.toString();
+    ProgramLog.write(level, worker + ": " + text, thrown);
   }
 
   void end() {

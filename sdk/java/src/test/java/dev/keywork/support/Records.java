@@ -1,27 +1,36 @@
 package dev.keywork.support;
 
+import java.util.function.Predicate;
 import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 import java.util.stream.Collectors;
 
-/** What the workers of one queue write into the log. */
+/** What the workers of one queue, or the clients of one server, write into the log. */
 public final class Records extends Handler implements AutoCloseable {
   /** Held, since loggers are garbage where nobody holds them. */
   private static final Logger LOGGER = Logger.getLogger("dev.keywork");
 
   public final Log<LogRecord> all = new Log<>();
-  private final String begin;
+  private final Predicate<String> isMeant;
 
   public Records(String queue) {
-    this.begin = "worker of " + queue + ": ";
+    this(text -> text.startsWith("worker of " + queue + ": "));
+  }
+
+  private Records(Predicate<String> isMeant) {
+    this.isMeant = isMeant;
     LOGGER.addHandler(this);
+  }
+
+  public static Records ofClients(String endpoint) {
+    return new Records(text -> text.startsWith("client: ") && text.contains(endpoint));
   }
 
   @Override
   public void publish(LogRecord entry) {
-    if (entry.getMessage().startsWith(begin)) {
+    if (isMeant.test(entry.getMessage())) {
       all.add(entry);
     }
   }

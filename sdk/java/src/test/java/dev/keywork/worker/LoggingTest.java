@@ -119,6 +119,26 @@ class LoggingTest {
   }
 
   @Test
+  void anErrorInTheLastAttemptIsToldAsADeadLetter() {
+    try (Records log = new Records("log-last"); FakeServer server = FakeServer.start();
+        KeyworkClient client = server.client()) {
+      client.submit(Submit.builder("log-last", "last").maxAttempts(1).build());
+      client.submit(Submit.builder("log-last", "more").maxAttempts(2).build());
+      Worker worker = Worker.builder(client, "log-last").task((context, job) -> {
+        if (job.key().equals("last") || job.attempt() == 1) {
+          throw new IllegalStateException("no such table");
+        }
+      }).build();
+      worker.start();
+      server.until("the other job", seen -> seen.completed().equals(List.of("more")));
+      log.until(Level.WARNING, "log-last/last, attempt 1 of 1, and its handler failed, so it is a dead letter");
+      log.until(Level.WARNING, "log-last/more, attempt 1 of 2, and its handler failed, so it is tried again");
+      worker.close();
+      assertEquals(2, log.lines(Level.WARNING).lines().count(), log.lines(Level.WARNING));
+    }
+  }
+
+  @Test
   void anOutcomeThatAHandlerChoseIsNotLogged() {
     try (Records log = new Records("log-chosen"); FakeServer server = FakeServer.start();
         KeyworkClient client = server.client()) {
