@@ -137,6 +137,7 @@ async def test_submits_that_are_tried_again_say_so_once(records: Records, submit
             await submit(client)
     [text] = records.told(logging.WARNING)
     assert text.startswith("submitting to http://127.0.0.1:1 failed, trying again for up to 1 s: ")
+    assert text.count("http://127.0.0.1:1") == 1
     assert "refused" in text
 
 

@@ -88,27 +88,31 @@ async def test_a_submit_gives_up_at_its_deadline_and_says_that_it_may_have_count
     assert not caught.value.has_no_side_effects(), "the first try may have stored it"
 
 
-async def _one(client: Client) -> None:
-    with pytest.raises(UnavailableError):
+async def _one(client: Client) -> CallError:
+    with pytest.raises(UnavailableError) as caught:
         await client.submit("q", "a")
+    return caught.value
 
 
-async def _batch(client: Client) -> None:
-    with pytest.raises(UnavailableError):
+async def _batch(client: Client) -> CallError:
+    with pytest.raises(UnavailableError) as caught:
         await client.submit_batch([Submit("q", "a")])
+    return caught.value
 
 
-async def _many(client: Client) -> None:
+async def _many(client: Client) -> CallError:
     [answer] = await client.submit_many([Submit("q", "a")])
     assert isinstance(answer, UnavailableError)
+    return answer
 
 
 @pytest.mark.parametrize("submit", [_one, _batch, _many])
 async def test_without_a_server_a_submit_uses_its_deadline_up(submit: Any) -> None:
     async with Client("http://127.0.0.1:1", submit_deadline=2) as client:
         before = time.monotonic()
-        await submit(client)
+        error = await submit(client)
         assert 1.8 <= time.monotonic() - before <= 2.3
+    assert str(error).startswith("http://127.0.0.1:1: "), "it names the server"
 
 
 async def test_an_offer_that_fails_again_and_again_uses_its_deadline_up(server: FakeServer) -> None:

@@ -141,7 +141,9 @@ class Pump:
         method = self._channels.method(
             WORK_QUEUE + "SubmitStream", "stream_stream", pb.SubmitStreamRequest, pb.SubmitStreamResponse
         )
-        stream = self._stream = Stream(method, self._channels.options.metadata, self._inbox)
+        stream = self._stream = Stream(
+            method, self._channels.options.metadata, self._inbox, server=self._channels.uri(self._place)
+        )
         self._heard = time.monotonic()
         try:
             while not self._is_done():

@@ -91,13 +91,13 @@ class Logs:
 def handler_ended(context: Context, job: Job, outcome: Outcome, error: BaseException | None) -> None:
     """A handler ended: says so where that was an ordinary error, or the job's death."""
     if isinstance(outcome, Retry) and not outcome.chosen:
-        _handler_failed(context, job, outcome.error, error)
+        _handler_failed(context, job, outcome.because, error)
     elif settled_as(outcome, context.reason) is None:
         return  # It is dropped.
     elif isinstance(outcome, Fail):
         _write(logging.WARNING, job, "for good, as it says: it is a dead letter", outcome.reason)
     elif isinstance(outcome, Retry) and _is_last(job):
-        _write(logging.WARNING, job, LAST, outcome.error)
+        _write(logging.WARNING, job, LAST, outcome.because)
 
 
 def _handler_failed(context: Context, job: Job, text: str, error: BaseException | None) -> None:
