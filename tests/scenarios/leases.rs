@@ -18,7 +18,7 @@ use keywork::proto::{
     lease_response::Message as Down,
 };
 use keywork_sdk::{Submit, worker::CancelReason};
-use keywork_testkit::{FaultProxy, KeyworkServer, Mode, eventually};
+use keywork_testkit::{FaultProxy, Mode, eventually};
 use prost::Message as _;
 use tokio::{
     task::JoinSet,
@@ -29,9 +29,9 @@ use tonic::{Code, Status};
 use crate::{
     streams::relay::Relay,
     support::{
-        Client, Runs, SHORT_LEASE, SOON, Session, Working, ack, admin, channel, client, complete,
-        create, field, hello, job, make_queue, one_server, pull, reason, release, sdk, server_on,
-        short_lease, submit, unwire, wire,
+        Client, Runs, SHORT_LEASE, SOON, Session, Working, ack, channel, client, complete, create,
+        field, hello, job, make_queue, one_server, pull, reason, release, sdk, server_on,
+        sessions_of, short_lease, submit, unwire, wire,
     },
 };
 

@@ -35,7 +35,7 @@ use tonic_types::StatusExt;
 use crate::support::{
     Client, SOON, Session, ack, admin, beat, client, cluster_with_two_servers, complete, create,
     dead, fail, hello, job, make_queue, offer, one_server, pull, retry, retry_after, server_on,
-    short_lease, submit, wire,
+    sessions_of, short_lease, submit, wire,
 };
 
 /// One NATS request may take this long, and the machine is loaded.

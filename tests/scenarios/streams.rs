@@ -36,7 +36,7 @@ use tonic_health::pb::{
 use crate::support::{
     Client, Runs, SHORT_LEASE, SOON, Session, Working, channel, client, cluster_with_two_servers,
     complete, create, fail, field, hello, job, make_queue, one_server, pull, reason, release, sdk,
-    server_on, settlement, short_lease, submit, wire,
+    server_on, sessions_of, settlement, short_lease, submit, wire,
 };
 use relay::Relay;
 

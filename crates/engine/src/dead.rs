@@ -1,6 +1,6 @@
 //! Dead letters: looked at, submitted again, deleted.
 
-use keywork_jetstream::{ApiError, Stored, api::Published, dead::DeadLetter};
+use keywork_jetstream::{ApiError, Stored, api::Published, clock, dead::DeadLetter};
 use keywork_model::{Job, JobKey, Mark, QueueName, limits};
 
 use crate::{
@@ -116,6 +116,7 @@ impl Engine {
         };
         let job = Job {
             attempt: 1,
+            submitted_at: clock::now(),
             not_before: None,
             expires_at: None,
             reseated: false,

@@ -152,14 +152,6 @@ async fn a_session_typed_by_hand_yields_a_job_that_a_unary_ack_settles_at_any_se
     }
 }
 
-/// How many sessions serve a queue, pulls included.
-async fn sessions_of(server: &KeyworkServer, queue: &str) -> u32 {
-    let request = proto::GetQueueRequest { name: queue.into() };
-    let answer = admin(server).await.get_queue(request).await;
-    let queue = answer.expect("a queue").into_inner().queue;
-    queue.and_then(|q| q.stats).expect("counts").sessions
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_hangs_up_on_a_pull_strands_nothing() {
     let (_nats, server) = one_server().await;

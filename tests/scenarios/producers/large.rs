@@ -68,6 +68,11 @@ async fn law_9_large_jobs_come_in_messages_that_a_client_takes() {
         }
     }
     session.close();
+    // What were delivered to it now would stay leased.
+    eventually(SOON, "the session has ended", async || {
+        sessions_of(&server, "q").await == 0
+    })
+    .await;
 
     let request = proto::SubmitBatchRequest {
         items: items("by-a-pull"),

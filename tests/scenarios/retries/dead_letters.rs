@@ -61,6 +61,12 @@ async fn a_redriven_job_starts_at_attempt_1_and_its_dead_letter_is_gone() {
     let results = redrive(&mut client, &[]).await;
     assert_eq!(results.len(), 1);
     assert_eq!(outcome_of(&results[0]), Ok(SubmitOutcome::Created));
+    let answered = match &results[0].result.as_ref().expect("a result").result {
+        Some(Wire::Response(response)) => response.job.clone().expect("a job"),
+        other => panic!("no response: {other:?}"),
+    };
+    let at = |job: &proto::Job| job.submitted_at.map(|at| (at.seconds, at.nanos));
+    assert!(at(&answered) > at(&first), "it was submitted anew");
     assert_eq!(dead(&mut client, "q").await, []);
     let again = pull(&mut client, "q", SOON).await.expect("the job");
     let job = again.job.expect("a job");

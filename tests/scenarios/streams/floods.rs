@@ -211,7 +211,12 @@ async fn large_jobs_come_in_messages_that_every_client_takes() {
     for delivery in &held {
         session.settle(&delivery.lease_token, fail()).await;
     }
-    drop(session);
+    session.close();
+    // What were delivered to it now would stay leased.
+    eventually(SOON, "the session has ended", async || {
+        sessions_of(&server, "large").await == 0
+    })
+    .await;
     offer(&mut client).await;
     let mut pulled = 0;
     while pulled < 30 {

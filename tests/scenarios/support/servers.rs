@@ -38,6 +38,14 @@ pub(crate) async fn admin(server: &KeyworkServer) -> Admin {
     QueueAdminClient::new(channel(&server.endpoint()).await)
 }
 
+/// How many sessions serve a queue, pulls included.
+pub(crate) async fn sessions_of(server: &KeyworkServer, queue: &str) -> u32 {
+    let request = proto::GetQueueRequest { name: queue.into() };
+    let answer = admin(server).await.get_queue(request).await;
+    let queue = answer.expect("a queue").into_inner().queue;
+    queue.and_then(|q| q.stats).expect("counts").sessions
+}
+
 /// A connection to an endpoint such as `http://127.0.0.1:50051`.
 pub(crate) async fn channel(endpoint: &str) -> Channel {
     let endpoint = Channel::from_shared(endpoint.to_owned()).expect("an endpoint");

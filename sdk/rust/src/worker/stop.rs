@@ -66,8 +66,12 @@ impl Stop {
 /// What asks a worker to stop from outside.
 #[derive(Debug)]
 pub(crate) enum Stopper {
-    /// The first SIGTERM or SIGINT drains, the second releases everything.
-    Signals { term: Signal, int: Signal },
+    /// The first SIGTERM or SIGINT drains, as `drain` may have done before; the second releases everything.
+    Signals {
+        term: Signal,
+        int: Signal,
+        heard: bool,
+    },
     /// The token drains.
     Token(CancellationToken),
 }
@@ -81,21 +85,22 @@ impl Stopper {
         Ok(Self::Signals {
             term: signal(SignalKind::terminate())?,
             int: signal(SignalKind::interrupt())?,
+            heard: false,
         })
     }
 
     /// Waits for the next order.
     pub(crate) async fn next(&mut self, given: Order) -> Order {
         match self {
-            Self::Signals { term, int } => {
+            Self::Signals { term, int, heard } => {
                 tokio::select! {
                     _ = term.recv() => {}
                     _ = int.recv() => {}
                 }
-                if given == Order::Work {
-                    Order::Drain
-                } else {
+                if std::mem::replace(heard, true) {
                     Order::ReleaseAll
+                } else {
+                    Order::Drain
                 }
             }
             Self::Token(token) if given == Order::Work => {
