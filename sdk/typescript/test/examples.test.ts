@@ -68,7 +68,10 @@ test("long_job", async () => {
   program.signal("SIGTERM");
   assert.equal(await program.exitCode(), 0);
   const [dead, ...rest] = program.lines.all.filter((line) => !line.startsWith("tenant step "));
-  assert.match(dead ?? "", /rebuild\/wrong failed at attempt 1 of 10, it is a dead letter: the payload is no number/);
+  assert.match(
+    dead ?? "",
+    /rebuild\/wrong failed at attempt 1 of 10, it is a dead letter: the payload is no number/,
+  );
   assert.deepEqual([program.lines.all.length, rest], [4, []]);
 });
 
