@@ -115,7 +115,7 @@ func untilAnswered[Response any](
 	}
 }
 
-// shortestTry is what a try is given at least: one that ends sooner would tell nothing, and hide what the one before told.
+// shortestTry is what a try is given at least. The last one is made so long before the deadline.
 const shortestTry = 50 * time.Millisecond
 
 // patience is how long a call that is safe to repeat is repeated.
@@ -127,6 +127,8 @@ type patience struct {
 	backoff  backoff
 	// doubt: some try may have had an effect.
 	doubt bool
+	// before is what failed before the last try, once that is made.
+	before *Error
 }
 
 func newPatience(c *Client) *patience {
@@ -138,21 +140,27 @@ func (p *patience) begin() { p.place = p.client.pool.place() }
 
 // limit is how long the next try may take.
 func (p *patience) limit() time.Duration {
-	return min(p.client.options.CallTimeout, time.Until(p.deadline))
+	return min(p.client.options.CallTimeout, max(time.Until(p.deadline), shortestTry))
 }
 
 // renew: something was answered, so count from here again.
 func (p *patience) renew() {
 	p.deadline = time.Now().Add(p.client.options.SubmitDeadline)
 	p.backoff.reset()
+	p.before = nil
 }
 
-// after waits before the next try; it hands the error back where another try is no use or comes too late.
+// after waits before the next try; it hands the error back where another try is no use, or the last one was made.
 func (p *patience) after(ctx context.Context, err *Error) *Error {
 	p.doubt = p.doubt || !err.nothingHappened
+	// What is left until the last try. A server that asks for more than that has answered already.
+	left := time.Until(p.deadline) - shortestTry
+	if !err.isOutage() || ctx.Err() != nil || left <= 0 || err.retryAfter >= left {
+		return p.toldOf(err).withDoubt(p.doubt)
+	}
 	pause := max(p.backoff.next(), err.retryAfter)
-	if !err.isOutage() || ctx.Err() != nil || !time.Now().Add(pause+shortestTry).Before(p.deadline) {
-		return err.withDoubt(p.doubt)
+	if pause >= left {
+		pause, p.before = left, err
 	}
 	p.client.warnOfOutage(ctx, p.place, err)
 	timer := time.NewTimer(pause)
@@ -165,4 +173,12 @@ func (p *patience) after(ctx context.Context, err *Error) *Error {
 		ended.message += "; the last try failed: " + err.Error()
 		return ended
 	}
+}
+
+// toldOf: a last try is short, and that nobody answered it says less than what failed before.
+func (p *patience) toldOf(err *Error) *Error {
+	if p.before != nil && err.broken && err.code == codes.DeadlineExceeded {
+		return p.before
+	}
+	return err
 }

@@ -32,7 +32,9 @@ type driver struct {
 	session session
 	stop    stop
 	err     error
-	backoff backoff
+	// unconfirmed results were given up when the session could not go on.
+	unconfirmed int
+	backoff     backoff
 	// waiting leases have no handler slot yet.
 	waiting []*held
 	// finished has room for as many as there are slots, so that no handler waits at its end, whoever listens.
@@ -124,13 +126,13 @@ func (d *driver) wantedRoom() <-chan struct{} {
 
 func (d *driver) end() error {
 	d.link.close()
-	abandoned := d.leases.occupied()
+	stopped := StoppedEvent{Abandoned: d.leases.occupied(), Unconfirmed: d.unconfirmed + d.leases.unconfirmed()}
 	d.leases.abandon()
 	d.worker.healthy.Store(false)
 	if d.err != nil {
 		d.tell(FailedEvent{d.err})
 	}
-	d.tell(StoppedEvent{abandoned})
+	d.tell(stopped)
 	d.courier.close()
 	d.journal.close()
 	return d.err
@@ -244,9 +246,7 @@ func (d *driver) onEnded(end finished, now time.Time) {
 		d.worker.counters.droppedResults.Add(1)
 		return
 	}
-	if outcome.isFailure() {
-		d.journal.noteFailure(lease.job, outcome, end.stack)
-	}
+	d.journal.noteEnd(lease.job, outcome, end.stack)
 	d.outbox.push(lease)
 }
 
@@ -338,6 +338,7 @@ func (d *driver) fail(err error, now time.Time) {
 	d.session.live = false
 	d.worker.healthy.Store(false)
 	d.link.closeNow()
+	d.unconfirmed = d.leases.unconfirmed()
 	for _, lease := range d.leases.byToken {
 		if !d.leases.settled(lease) {
 			d.lose(lease, ErrLeaseLost, LostReasonUnknown, now)

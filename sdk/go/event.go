@@ -29,6 +29,9 @@ type DrainingEvent struct{}
 type StoppedEvent struct {
 	// Abandoned is how many handlers were still running and were left behind. Their leases run out by themselves.
 	Abandoned int
+	// Unconfirmed is how many results of handlers no server has confirmed. Their jobs run again when their leases are over,
+	// unless a server has taken the results all the same. Releases are not counted: those jobs are to run again.
+	Unconfirmed int
 }
 
 // LeaseLostEvent: a lease was lost before its handler ended; what the handler returns is dropped.

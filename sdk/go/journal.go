@@ -119,26 +119,49 @@ func (j *journal) noteWaiting(endpoint string, since time.Duration) {
 }
 
 func (j *journal) noteStopped(event StoppedEvent) {
-	if event.Abandoned == 0 {
-		j.log(slog.LevelInfo, "stopped")
-		return
+	level, message, attributes := slog.LevelInfo, "stopped", []slog.Attr(nil)
+	if event.Abandoned > 0 {
+		level, message = slog.LevelWarn, message+", handlers were left behind"
+		attributes = append(attributes, slog.Int("handlers", event.Abandoned))
 	}
-	j.log(slog.LevelWarn, "stopped, handlers were left behind", slog.Int("handlers", event.Abandoned))
+	if event.Unconfirmed > 0 {
+		level = slog.LevelWarn
+		message += ", results were not confirmed: their jobs run again when their leases are over"
+		attributes = append(attributes, slog.Int("unconfirmed", event.Unconfirmed))
+	}
+	j.log(level, message, attributes...)
 }
 
-// noteFailure: a handler ended with an ordinary error, or by a panic.
-func (j *journal) noteFailure(job *Job, outcome Outcome, stack []byte) {
+// noteEnd writes of a handler's end what its owner must know: that it failed, or that its job is a dead letter.
+func (j *journal) noteEnd(job *Job, outcome Outcome, stack []byte) {
+	message := saidOfEnd(job, outcome)
+	if message == "" {
+		return
+	}
 	attributes := []slog.Attr{
 		slog.Int("attempt", job.Attempt), slog.Int("max_attempts", job.MaxAttempts), slog.String("error", outcome.Error),
 	}
 	if len(stack) > 0 {
 		attributes = append(attributes, slog.String("stack", string(stack)))
 	}
-	message := "handler failed: the job is tried again"
-	if job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts {
-		message = "handler failed in the job's last attempt: it is a dead letter"
-	}
 	j.warnOf(message, job.Queue, job.Key, attributes...)
+}
+
+// saidOfEnd is empty where there is nothing to say.
+func saidOfEnd(job *Job, outcome Outcome) string {
+	last := job.MaxAttempts > 0 && job.Attempt >= job.MaxAttempts
+	switch {
+	case outcome.Kind == OutcomeFail:
+		return "handler failed the job for good: it is a dead letter"
+	case outcome.isFailure() && last:
+		return "handler failed in the job's last attempt: it is a dead letter"
+	case outcome.isFailure():
+		return "handler failed: the job is tried again"
+	case outcome.Kind == OutcomeRetry && last:
+		return "handler asked for a retry in the job's last attempt: it is a dead letter"
+	default:
+		return ""
+	}
 }
 
 func (j *journal) warnOf(message, queue, key string, more ...slog.Attr) {

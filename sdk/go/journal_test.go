@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,7 +142,7 @@ func TestEachOutageIsToldOf(t *testing.T) {
 	running.drain()
 }
 
-func TestAHandlersOrdinaryErrorsAreInTheLogAndItsTypedResultsAreNot(t *testing.T) {
+func TestAHandlersOrdinaryErrorsAreInTheLog(t *testing.T) {
 	scene := longLeases(t)
 	scene.submit("complete", "retry", "error", "fail", "panic")
 	options, log := scene.logging()
@@ -156,6 +157,7 @@ func TestAHandlersOrdinaryErrorsAreInTheLogAndItsTypedResultsAreNot(t *testing.T
 			failures[line.with["key"]] = line
 		}
 	}
+	delete(failures, "fail")
 	equal(t, "failures", len(failures), 2)
 	broke, panicked := failures["error"].with, failures["panic"].with
 	equal(t, "the queue", broke["queue"], "q")
@@ -186,6 +188,36 @@ func TestAnErrorInTheLastAttemptIsToldAsADeadLetter(t *testing.T) {
 	equal(t, "the dead letter", dead.with["key"], "last")
 	equal(t, "the other", again.with["key"], "more")
 	equal(t, "failures", log.count("handler failed"), 2)
+}
+
+func TestTypedResultsAreToldWhereTheyMakeDeadLetters(t *testing.T) {
+	scene := longLeases(t)
+	for _, key := range []string{"fail", "retry", "release"} {
+		must(scene.client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: key, MaxAttempts: 2}))(t)
+	}
+	options, log := scene.logging()
+	var released atomic.Bool
+	running := scene.run(keywork.NewWorker(scene.client, func(_ context.Context, job *keywork.Job) error {
+		switch {
+		case job.Key == "fail":
+			return keywork.Fail("no use")
+		case job.Key == "retry":
+			return keywork.Retry(0).Because(errors.New("not yet"))
+		case released.CompareAndSwap(false, true):
+			return keywork.Release
+		default:
+			return nil
+		}
+	}, options))
+	failed := log.untilSaid(t, slog.LevelWarn, "handler failed the job for good: it is a dead letter").with
+	retried := log.untilSaid(t, slog.LevelWarn, "handler asked for a retry in the job's last attempt: it is a dead letter").with
+	scene.untilCompleted("release")
+	running.drain()
+	equal(t, "the first", failed["queue"]+"/"+failed["key"]+" "+failed["attempt"]+" "+failed["error"], "q/fail 1 no use")
+	equal(t, "the second", retried["queue"]+"/"+retried["key"]+" "+retried["attempt"]+" "+retried["error"],
+		"q/retry 2 not yet")
+	equal(t, "warnings", log.count("handler"), 2)
+	equal(t, "dead letters", len(scene.server.Dead("q")), 2)
 }
 
 func TestALostLeaseAndARefusedSettlementAreInTheLog(t *testing.T) {
@@ -319,25 +351,12 @@ func submitting(t *testing.T, endpoint string) (*keywork.Client, logbook) {
 
 func TestSubmitsThatAreTriedAgainSaySoOnce(t *testing.T) {
 	const nobody = "http://127.0.0.1:1"
-	cases := map[string]func(*testing.T, *keywork.Client) error{
-		"Submit": func(t *testing.T, client *keywork.Client) error {
-			_, err := client.Submit(t.Context(), numbered(1)[0])
-			return err
-		},
-		"SubmitBatch": func(t *testing.T, client *keywork.Client) error {
-			_, err := client.SubmitBatch(t.Context(), numbered(2))
-			return err
-		},
-		"SubmitMany": func(t *testing.T, client *keywork.Client) error {
-			return client.SubmitMany(t.Context(), numbered(2))[1].Err
-		},
-	}
-	for name, submit := range cases {
+	for name, submit := range nobodyAnswers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, log := submitting(t, nobody)
 			for range 2 {
-				equal(t, "the code", errorOf(t, submit(t, client)).Code(), codes.Unavailable)
+				equal(t, "the code", errorOf(t, submit(t.Context(), client)).Code(), codes.Unavailable)
 			}
 			said := log.all()
 			equal(t, "entries", len(said), 1)

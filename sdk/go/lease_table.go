@@ -82,6 +82,17 @@ func (t *leaseTable) occupied() int { return t.running + len(t.lost) }
 
 func (t *leaseTable) isEmpty() bool { return len(t.byToken) == 0 && len(t.lost) == 0 }
 
+// unconfirmed is how many results of handlers wait for a server's answer. A release is none: the job is to run again.
+func (t *leaseTable) unconfirmed() int {
+	count := 0
+	for _, lease := range t.byToken {
+		if lease.phase == settling && lease.outcome.Kind != OutcomeRelease {
+			count++
+		}
+	}
+	return count
+}
+
 // start: waiting → running.
 func (t *leaseTable) start(lease *held, cancel context.CancelCauseFunc) {
 	lease.phase = running

@@ -3,6 +3,7 @@ package keywork_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	keywork "github.com/keywork/keywork/sdk/go"
 	"github.com/keywork/keywork/sdk/go/keyworktest"
@@ -93,6 +96,37 @@ func TestAHandlerThatDoesNotEndWhenItIsCancelledKeepsItsLeaseAndIsLeftBehind(t *
 	equal(t, "settlements", len(scene.server.Seen().Settlements), 0)
 	close(release)
 	<-ended
+}
+
+// unanswered is a scene whose server confirms no settlement, after a handler has ended.
+func unanswered(t *testing.T) (*scene, *running, logbook) {
+	scene := longLeases(t)
+	scene.server.Script(func(script *keyworktest.Script) { script.UnansweredSettlements = 1_000 })
+	scene.submit("a")
+	scene.openGate()
+	options, log := scene.logging()
+	options.ShutdownGrace, options.CancelGrace = keywork.NoGrace, keywork.NoGrace
+	running := scene.start(options)
+	scene.until("the settlement", func(seen keyworktest.Seen) bool { return len(seen.Settlements) == 1 })
+	return scene, running, log
+}
+
+func TestADrainWhoseResultsNobodyConfirmedSaysSo(t *testing.T) {
+	scene, running, log := unanswered(t)
+	running.drain()
+	equal(t, "the event", untilEvent[keywork.StoppedEvent](scene, "the end"), keywork.StoppedEvent{Unconfirmed: 1})
+	said := log.untilSaid(t, slog.LevelWarn, "stopped, results were not confirmed: their jobs run again")
+	equal(t, "their number", said.with["unconfirmed"], "1")
+}
+
+func TestARefusedWorkerTellsWhatNobodyConfirmed(t *testing.T) {
+	scene, running, log := unanswered(t)
+	refusal := keyworktest.RefusalOf(codes.PermissionDenied, "", "not for you")
+	scene.server.Script(func(script *keyworktest.Script) { script.RefuseSessions = append(script.RefuseSessions, refusal) })
+	scene.server.EndSessions(nil)
+	equal(t, "the code", errorOf(t, running.end()).Code(), codes.PermissionDenied)
+	equal(t, "the event", untilEvent[keywork.StoppedEvent](scene, "the end"), keywork.StoppedEvent{Unconfirmed: 1})
+	equal(t, "their number", log.untilSaid(t, slog.LevelWarn, "stopped").with["unconfirmed"], "1")
 }
 
 func TestASecondOrderReleasesEverythingAndIsAnError(t *testing.T) {

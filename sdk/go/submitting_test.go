@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,55 @@ func TestASubmitGivesUpAtItsDeadlineAndSaysThatItMayHaveCounted(t *testing.T) {
 	equal(t, "retryable", failed.IsRetryable(), true)
 	equal(t, "no side effects: the first try may have stored it", failed.HasNoSideEffects(), false)
 	equal(t, "tries", len(scene.server.Seen().Submits), 2)
+}
+
+// nobodyAnswers are the ways to submit, where there is no server.
+var nobodyAnswers = map[string]func(context.Context, *keywork.Client) error{
+	"Submit": func(ctx context.Context, client *keywork.Client) error {
+		_, err := client.Submit(ctx, numbered(1)[0])
+		return err
+	},
+	"SubmitBatch": func(ctx context.Context, client *keywork.Client) error {
+		_, err := client.SubmitBatch(ctx, numbered(2))
+		return err
+	},
+	"SubmitMany": func(ctx context.Context, client *keywork.Client) error {
+		return client.SubmitMany(ctx, numbered(2))[1].Err
+	},
+}
+
+func TestASubmitUsesItsDeadlineUpWhereNobodyIsThere(t *testing.T) {
+	t.Parallel()
+	for name, submit := range nobodyAnswers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := impatient(t, "http://127.0.0.1:1")
+			begun := time.Now()
+			err := submit(t.Context(), client)
+			took := time.Since(begun)
+			equal(t, "the code", errorOf(t, err).Code(), codes.Unavailable)
+			if took < 1_900*time.Millisecond || took > 2_300*time.Millisecond {
+				t.Fatalf("with a deadline of 2 s it took %v", took)
+			}
+		})
+	}
+}
+
+func TestALastTryThatNobodyAnswersHidesNothing(t *testing.T) {
+	scene := longLeases(t)
+	// The first server tells what is wrong, and the second one is never heard of.
+	silent := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer silent.Close()
+	client := must(keywork.NewClient(keywork.ClientOptions{
+		Endpoints:      []string{scene.server.Endpoint(), "http://" + silent.Addr().String()},
+		SubmitDeadline: 140 * time.Millisecond,
+	}))(t)
+	defer client.Close()
+	// Connected, the first try is answered in time.
+	must(client.GetJob(t.Context(), "q", "a"))(t)
+	scene.faults(keyworktest.Unavailable())
+	_, err := client.Submit(t.Context(), keywork.Submit{Queue: "q", Key: "a"})
+	equal(t, "the reason", errorOf(t, err).Reason(), keywork.ReasonNATSUnavailable)
 }
 
 func TestASubmitEndsWithItsContext(t *testing.T) {

@@ -8,6 +8,7 @@ import dev.keywork.internal.Channels;
 import dev.keywork.internal.Endpoint;
 import dev.keywork.internal.Limits;
 import dev.keywork.internal.Options;
+import dev.keywork.internal.ProgramLog;
 import dev.keywork.internal.Wire;
 import dev.keywork.internal.v1.CancelJobRequest;
 import dev.keywork.internal.v1.GetJobRequest;
@@ -17,6 +18,7 @@ import dev.keywork.internal.v1.WorkQueueGrpc;
 import dev.keywork.job.Job;
 import io.grpc.ChannelCredentials;
 import io.grpc.Metadata;
+import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -46,9 +48,14 @@ public final class KeyworkClient implements AutoCloseable {
   private final OneCall calls;
 
   private KeyworkClient(Options options, List<SubmitInterceptor> interceptors) {
-    this.channels = new Channels(options);
+    this.channels = new Channels(options, KeyworkClient::warn);
     this.submits = new Submits(channels, interceptors);
     this.calls = new OneCall(channels);
+  }
+
+  /** Here, so that what a client logs has this class as its source. */
+  private static void warn(String text) {
+    ProgramLog.logger().log(Level.WARNING, "client: " + ProgramLog.oneLine(text));
   }
 
   /**

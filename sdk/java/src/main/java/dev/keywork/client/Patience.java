@@ -4,12 +4,13 @@ import dev.keywork.errors.KeyworkException;
 import dev.keywork.internal.Backoff;
 import dev.keywork.internal.Channels;
 import dev.keywork.internal.Ticks;
+import io.grpc.Status;
 import java.time.Duration;
 import java.util.Optional;
 
 /** How long a call that is safe to repeat is repeated, and where. */
 final class Patience {
-  /** What a try is given at least: one that ends sooner would tell nothing, and hide what the one before told. */
+  /** What a try is given at least. The last one is made so long before the deadline. */
   private static final Duration SHORTEST_TRY = Duration.ofMillis(50);
 
   private final Channels channels;
@@ -19,6 +20,8 @@ final class Patience {
   private int place;
   /** Some try may have had an effect. */
   private boolean doubt;
+  /** What failed before the last try, once that is made; else null. */
+  private KeyworkException before;
 
   Patience(Channels channels) {
     this.channels = channels;
@@ -29,6 +32,7 @@ final class Patience {
   void renew() {
     this.deadline = Ticks.after(Ticks.now(), channels.options().submitDeadline());
     backoff.reset();
+    this.before = null;
   }
 
   /** Begins a try. */
@@ -48,17 +52,24 @@ final class Patience {
     channels.answered(place);
   }
 
-  /** The wait before the next try, at the next server; none where another try is no use or comes too late. */
+  /** The wait before the next try, at the next server; none where another try is no use, or the last one was made. */
   Optional<Duration> after(KeyworkException error) {
     doubt |= !error.hasNoSideEffects();
     if (error.isOutage()) {
       channels.turnAway(place);
     }
-    Duration pause = backoff.next();
-    Duration asked = error.retryAfter().orElse(Duration.ZERO);
-    Duration wait = pause.compareTo(asked) < 0 ? asked : pause;
-    boolean again = error.isOutage() && Ticks.after(Ticks.now(), wait.plus(SHORTEST_TRY)) < deadline;
-    return again ? Optional.of(wait) : Optional.empty();
+    // What is left until the last try. A server that asks for more than that has answered already.
+    long left = deadline - SHORTEST_TRY.toNanos() - Ticks.now();
+    long asked = Ticks.nanos(error.retryAfter().orElse(Duration.ZERO));
+    if (!error.isOutage() || left <= 0 || asked >= left) {
+      return Optional.empty();
+    }
+    long wait = Math.max(backoff.next().toNanos(), asked);
+    if (wait >= left) {
+      before = error;
+      wait = left;
+    }
+    return Optional.of(Duration.ofNanos(wait));
   }
 
   /** A submit is tried again after this error. */
@@ -68,7 +79,13 @@ final class Patience {
 
   /** The error as it is told, where an earlier try may have had an effect. */
   KeyworkException told(KeyworkException error) {
-    return withDoubt(error, doubt);
+    return withDoubt(telling(error), doubt);
+  }
+
+  /** A last try is short, and that nobody answered it says less than what failed before. */
+  KeyworkException telling(KeyworkException error) {
+    boolean unanswered = error.isOutage() && error.code() == Status.Code.DEADLINE_EXCEEDED;
+    return before != null && unanswered ? before : error;
   }
 
   static KeyworkException withDoubt(KeyworkException error, boolean doubt) {

@@ -292,7 +292,7 @@ final class SubmitPump {
         patience.warnOf(error);
       }
     } else {
-      giveUp(error);
+      giveUp(patience.telling(error));
     }
   }
 

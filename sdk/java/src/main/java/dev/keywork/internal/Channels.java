@@ -5,10 +5,10 @@ import io.grpc.Channel;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;
-import java.lang.System.Logger.Level;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 
 /**
  * A client's channels: one for each server, made when it is first used, and which of them is in use. A channel whose
@@ -21,6 +21,7 @@ public final class Channels implements AutoCloseable {
   private static final long CLOSE_SECONDS = 2;
 
   private final Options options;
+  private final Consumer<String> warning;
   private final ManagedChannel[] made;
   private final int[] failures;
   private final Outage outage = new Outage();
@@ -31,9 +32,11 @@ public final class Channels implements AutoCloseable {
    * No channel yet.
    *
    * @param options what the client was told
+   * @param warning takes what is to be warned of in the log
    */
-  public Channels(Options options) {
+  public Channels(Options options, Consumer<String> warning) {
     this.options = options;
+    this.warning = warning;
     this.made = new ManagedChannel[options.endpoints().size()];
     this.failures = new int[made.length];
   }
@@ -136,10 +139,10 @@ public final class Channels implements AutoCloseable {
       }
     }
     String within = Limits.text(options.submitDeadline());
-    String text = "client: no answer to a submit, which is tried again within " + within + ": "
+    String text = "no answer to a submit, which is tried again within " + within + ": "
         + ProgramLog.at(name(place), error.getMessage());
     // The thread of a call, or of a stream, is not to wait for a log that is slow.
-    Threads.callbacks().execute(() -> ProgramLog.write(Level.WARNING, text, null));
+    Threads.callbacks().execute(() -> warning.accept(text));
   }
 
   /** Ends all calls and connections. */

@@ -1,22 +1,23 @@
 package dev.keywork.internal;
 
-import java.lang.System.Logger.Level;
+import java.lang.System.Logger;
 
-/** The program's log, under the name {@code dev.keywork}. It may block and throw: call it where that costs nothing. */
+/**
+ * The program's log, under the name {@code dev.keywork}. It may block and throw: write where that costs nothing. A record's
+ * source is who calls the logger, so that classes that a program knows do.
+ */
 public final class ProgramLog {
   private static final String NAME = "dev.keywork";
 
   private ProgramLog() {}
 
   /**
-   * Writes a line.
+   * The log.
    *
-   * @param level how bad it is
-   * @param text what is said, as one line
-   * @param thrown whose stack is shown; null: none
+   * @return its logger
    */
-  public static void write(Level level, String text, Throwable thrown) {
-    System.getLogger(NAME).log(level, oneLine(text), thrown);
+  public static Logger logger() {
+    return System.getLogger(NAME);
   }
 
   /**
@@ -30,8 +31,13 @@ public final class ProgramLog {
     return error.contains(endpoint) ? error : endpoint + ": " + error;
   }
 
-  /** Keys and errors may hold anything: none of it begins a line of its own. */
-  private static String oneLine(String text) {
+  /**
+   * Keys and errors may hold anything: none of it begins a line of its own.
+   *
+   * @param text the text
+   * @return the same as one line
+   */
+  public static String oneLine(String text) {
     StringBuilder line = new StringBuilder(text.length());
     for (char character : text.toCharArray()) {
       if (character == '\n') {

@@ -86,6 +86,9 @@ final class Driver implements Runnable {
   private long stopAt = Ticks.NEVER;
   private WorkerException failure;
 
+  /** Results that were given up when the session could not go on. */
+  private int unconfirmed;
+
   /** When the session that is being opened takes long. */
   long slowAt = Ticks.NEVER;
 
@@ -163,7 +166,8 @@ final class Driver implements Runnable {
   private void end() {
     healthy = false;
     link.close();
-    int abandoned = leases.occupied();
+    WorkerEvent.Stopped stopped =
+        new WorkerEvent.Stopped(leases.occupied(), unconfirmed + leases.unconfirmed());
     // Whatever ended the worker: no handler goes on as if its lease were still being extended.
     leases.cancelAll(CancelReason.LEASE_LOST);
     if (ownExecutor != null) {
@@ -172,7 +176,7 @@ final class Driver implements Runnable {
     if (failure != null) {
       teller.tell(new WorkerEvent.Failed(failure));
     }
-    teller.tell(new WorkerEvent.Stopped(abandoned));
+    teller.tell(stopped);
     teller.end();
   }
 
@@ -300,9 +304,7 @@ final class Driver implements Runnable {
     Optional<Outcome> outcome = end.settled(held.context.reason());
     if (leases.finish(held, outcome.orElse(end.outcome()))) {
       outbox.push(held);
-      if (end.byChance() && held.outcome instanceof Outcome.Retry) {
-        teller.handlerFailed(held.job, end);
-      }
+      teller.handlerEnded(held.job, held.outcome, end);
     } else {
       counters.droppedResults.increment();
     }
@@ -380,6 +382,7 @@ final class Driver implements Runnable {
     session.live = false;
     healthy = false;
     link.closeNow();
+    unconfirmed = leases.unconfirmed();
     for (Held held : new ArrayList<>(leases.held())) {
       leases.settled(held);
       lose(held, CancelReason.LEASE_LOST, null, now);

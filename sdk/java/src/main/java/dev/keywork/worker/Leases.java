@@ -53,6 +53,17 @@ final class Leases {
     return byToken.isEmpty() && lost.isEmpty();
   }
 
+  /** Results of handlers that wait for a server's answer. A release is none: the job is to run again. */
+  int unconfirmed() {
+    int count = 0;
+    for (Held held : byToken.values()) {
+      if (held.phase == Held.Phase.SETTLING && !(held.outcome instanceof Outcome.Release)) {
+        count++;
+      }
+    }
+    return count;
+  }
+
   /** Waiting to running. */
   void start(Held held) {
     held.phase = Held.Phase.RUNNING;

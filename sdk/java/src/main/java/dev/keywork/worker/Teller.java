@@ -3,6 +3,7 @@ package dev.keywork.worker;
 import dev.keywork.internal.Chain;
 import dev.keywork.internal.Ticks;
 import dev.keywork.job.Job;
+import dev.keywork.job.Outcome;
 import java.time.Duration;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -48,9 +49,9 @@ final class Teller {
     log.slow(Ticks.now());
   }
 
-  /** A handler has failed by chance: its job is tried again, if this was not its last attempt. */
-  void handlerFailed(Job job, Chain.End end) {
-    log.handlerFailed(job, end);
+  /** A handler has ended, and this is what its lease is settled with. */
+  void handlerEnded(Job job, Outcome outcome, Chain.End end) {
+    log.handlerEnded(job, outcome, end);
   }
 
   /** Nothing more is told; what was told is heard first. */

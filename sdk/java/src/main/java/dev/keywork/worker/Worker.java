@@ -4,7 +4,9 @@ import dev.keywork.client.KeyworkClient;
 import dev.keywork.internal.Access;
 import dev.keywork.internal.Chain;
 import dev.keywork.internal.Limits;
+import dev.keywork.internal.ProgramLog;
 import dev.keywork.internal.v1.QueueSubscription;
+import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -60,6 +62,11 @@ public final class Worker implements AutoCloseable {
       builder.subscribe(new Subscription(queue));
     }
     return builder;
+  }
+
+  /** Here, so that what a worker logs has this class as its source. */
+  static void log(Level level, String text, Throwable thrown) {
+    ProgramLog.logger().log(level, ProgramLog.oneLine(text), thrown);
   }
 
   /**

@@ -31,8 +31,10 @@ public sealed interface WorkerEvent {
    * It has stopped.
    *
    * @param abandoned handlers that were still running and were left behind
+   * @param unconfirmed results of handlers that no server has confirmed: their jobs run again when their leases are over,
+   *     unless a server has taken the results all the same. Releases are not counted: those jobs are to run again
    */
-  record Stopped(int abandoned) implements WorkerEvent {}
+  record Stopped(int abandoned, int unconfirmed) implements WorkerEvent {}
 
   /**
    * A lease was lost before its handler ended; what the handler returns will be dropped.

@@ -55,7 +55,7 @@ final class WorkerLog {
     } else if (event instanceof WorkerEvent.Draining) {
       write(Level.INFO, "drains: it takes no more jobs and finishes what runs");
     } else if (event instanceof WorkerEvent.Stopped stopped) {
-      stopped(stopped.abandoned());
+      stopped(stopped);
     } else if (event instanceof WorkerEvent.LeaseLost lost) {
       String why = lost.reason().map(Enum::name).orElse("it was not extended in time");
       write(Level.WARNING, "lost the lease of " + job(lost.queue(), lost.key()) + ": " + why);
@@ -84,24 +84,34 @@ final class WorkerLog {
     }
   }
 
-  private void stopped(int abandoned) {
-    if (abandoned == 0) {
-      write(Level.INFO, "has stopped");
-    } else {
-      write(Level.WARNING, "has stopped and left handlers behind that ignore their cancellation: " + abandoned);
+  private void stopped(WorkerEvent.Stopped how) {
+    String text = "has stopped";
+    if (how.abandoned() > 0) {
+      text += ", handlers that ignore their cancellation were left behind: " + how.abandoned();
+    }
+    if (how.unconfirmed() > 0) {
+      text += ", results were not confirmed, so their jobs run again when their leases are over: " + how.unconfirmed();
+    }
+    write(how.abandoned() + how.unconfirmed() > 0 ? Level.WARNING : Level.INFO, text);
+  }
+
+  /** A handler has ended: its owner must know that it failed by chance, or that its job is a dead letter. */
+  void handlerEnded(Job job, Outcome outcome, Chain.End end) {
+    boolean last = job.maxAttempts() > 0 && job.attempt() >= job.maxAttempts();
+    if (outcome instanceof Outcome.Fail fail) {
+      ended(job, "its handler failed it for good, so it is a dead letter", fail.reason(), null);
+    } else if (outcome instanceof Outcome.Retry retry && end.byChance()) {
+      String next = last ? "so it is a dead letter" : "so it is tried again";
+      ended(job, "its handler failed, " + next, end.thrown() == null ? retry.error() : "", end.thrown());
+    } else if (outcome instanceof Outcome.Retry retry && last) {
+      ended(job, "its handler asked for a retry in its last attempt, so it is a dead letter", retry.error(), null);
     }
   }
 
-  /** A handler has failed by chance: its job is tried again, if this was not its last attempt. */
-  void handlerFailed(Job job, Chain.End end) {
+  private void ended(Job job, String how, String error, Throwable thrown) {
     String attempt = job.attempt() + (job.maxAttempts() > 0 ? " of " + job.maxAttempts() : "");
-    boolean last = job.maxAttempts() > 0 && job.attempt() >= job.maxAttempts();
-    String text = "ran " + job(job.queue(), job.key()) + ", attempt " + attempt + ", and its handler failed"
-        + (last ? ", so it is a dead letter" : ", so it is tried again");
-    if (end.thrown() == null && end.outcome() instanceof Outcome.Retry retry) {
-      text += ": " + retry.error();
-    }
-    write(Level.WARNING, text, end.thrown());
+    String text = "ran " + job(job.queue(), job.key()) + ", attempt " + attempt + ", and " + how;
+    write(Level.WARNING, error.isEmpty() ? text : text + ": " + error, thrown);
   }
 
   private static String job(String queue, String key) {
@@ -121,9 +131,9 @@ final class WorkerLog {
   private void log(Level level, String text, Throwable thrown) {
     long missing = leftOut.getAndSet(0);
     if (missing > 0) {
-      ProgramLog.write(Level.WARNING, worker + ": the log is slow, and lines are left out: " + missing, null);
+      Worker.log(Level.WARNING, worker + ": the log is slow, and lines are left out: " + missing, null);
     }
-    ProgramLog.write(level, worker + ": " + text, thrown);
+    Worker.log(level, worker + ": " + text, thrown);
   }
 
   void end() {

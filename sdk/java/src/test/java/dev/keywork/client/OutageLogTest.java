@@ -59,7 +59,8 @@ class OutageLogTest {
         KeyworkClient client = server.client()) {
       server.script(script -> script.submitFault(new SubmitFault.Unavailable()));
       assertTrue(client.submitMany(List.of(Submit.of("q", "a", ""))).get(0).outcome().isAccepted());
-      log.until(Level.WARNING, "no answer to a submit");
+      String source = log.until(Level.WARNING, "no answer to a submit").getSourceClassName();
+      assertEquals(KeyworkClient.class.getName(), source);
     }
   }
 

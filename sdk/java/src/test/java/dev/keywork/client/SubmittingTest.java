@@ -15,6 +15,7 @@ import dev.keywork.support.Log;
 import dev.keywork.testing.FakeServer;
 import dev.keywork.testing.SubmitFault;
 import io.grpc.Status;
+import java.io.IOException;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.time.Instant;
@@ -27,6 +28,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -115,6 +117,55 @@ class SubmittingTest {
     Submit submit = Submit.builder("q", "a").requestId(UUID.randomUUID()).build();
     client.submit(submit);
     assertInstanceOf(SubmitOutcome.Duplicate.class, client.submit(submit));
+  }
+
+  @Test
+  void aSubmitUsesItsDeadlineUpWhereNobodyIsThere() {
+    takesItsDeadline(nobody -> nobody.submit(Submit.of("q", "a", "")));
+  }
+
+  @Test
+  void aBatchUsesItsDeadlineUpWhereNobodyIsThere() {
+    takesItsDeadline(nobody -> nobody.submitBatch(List.of(Submit.of("q", "a", ""), Submit.of("q", "b", ""))));
+  }
+
+  @Test
+  void aStreamUsesItsDeadlineUpWhereNobodyIsThere() {
+    takesItsDeadline(nobody -> {
+      SubmitResult last = nobody.submitMany(List.of(Submit.of("q", "a", ""), Submit.of("q", "b", ""))).get(1);
+      throw assertInstanceOf(SubmitResult.Failed.class, last).cause();
+    });
+  }
+
+  private static void takesItsDeadline(Consumer<KeyworkClient> submit) {
+    try (KeyworkClient nobody = KeyworkClient.builder()
+        .endpoint("http://127.0.0.1:1")
+        .submitDeadline(Duration.ofSeconds(2))
+        .build()) {
+      long begun = System.nanoTime();
+      KeyworkException error = assertThrows(KeyworkException.class, () -> submit.accept(nobody));
+      long took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
+      assertEquals(Status.Code.UNAVAILABLE, error.code());
+      assertTrue(took >= 1_900 && took <= 2_500, "with a deadline of 2 s it took " + took + " ms");
+    }
+  }
+
+  @Test
+  void aLastTryThatNobodyAnswersHidesNothing() throws IOException {
+    // The first server tells what is wrong, and the second one is never heard of.
+    try (ServerSocket silent = new ServerSocket(0);
+        KeyworkClient impatient = KeyworkClient.builder()
+            .endpoint(server.endpoint())
+            .endpoint("http://127.0.0.1:" + silent.getLocalPort())
+            .submitDeadline(Duration.ofMillis(140))
+            .build()) {
+      // Connected, the first try is answered in time.
+      impatient.getJob("q", "a");
+      server.script(script -> script.submitFault(new SubmitFault.Unavailable()));
+      KeyworkException error =
+          assertThrows(KeyworkException.class, () -> impatient.submit(Submit.of("q", "a", "")));
+      assertEquals(Reasons.NATS_UNAVAILABLE, error.reason());
+    }
   }
 
   @Test

@@ -31,6 +31,8 @@ public final class Records extends Handler implements AutoCloseable {
   @Override
   public void publish(LogRecord entry) {
     if (isMeant.test(entry.getMessage())) {
+      // It is found from the stack, as a formatter does, and only here.
+      entry.getSourceClassName();
       all.add(entry);
     }
   }

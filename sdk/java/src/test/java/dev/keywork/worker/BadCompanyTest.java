@@ -95,7 +95,7 @@ class BadCompanyTest {
       scene.untilReady();
       assertTrue(worker.healthy());
       worker.close();
-      assertEquals(new WorkerEvent.Stopped(0), scene.events.all().get(scene.events.all().size() - 1));
+      assertEquals(new WorkerEvent.Stopped(0, 0), scene.events.all().get(scene.events.all().size() - 1));
     }
   }
 

@@ -19,6 +19,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.LogRecord;
@@ -38,7 +39,7 @@ class LoggingTest {
         KeyworkClient client = KeyworkClient.connect(nobody);
         Worker worker = worker(client, "log-nobody", (context, job) -> Outcome.complete())) {
       worker.start();
-      log.until(Level.FINE, "connects to " + nobody);
+      assertEquals(Worker.class.getName(), log.until(Level.FINE, "connects to " + nobody).getSourceClassName());
       String text = log.until(Level.WARNING, "Connection refused").getMessage();
       assertEquals(text.indexOf(nobody), text.lastIndexOf(nobody), text);
     }
@@ -139,17 +140,51 @@ class LoggingTest {
   }
 
   @Test
-  void anOutcomeThatAHandlerChoseIsNotLogged() {
+  void anOutcomeThatAHandlerChoseIsLoggedWhereItMakesADeadLetter() {
     try (Records log = new Records("log-chosen"); FakeServer server = FakeServer.start();
         KeyworkClient client = server.client()) {
-      client.submit(Submit.of("log-chosen", "a", ""));
-      Worker worker = worker(client, "log-chosen", (context, job) -> {
-        throw Outcome.fail("not wanted").asException();
-      });
+      for (String key : List.of("fail", "retry", "release")) {
+        client.submit(Submit.builder("log-chosen", key).maxAttempts(2).build());
+      }
+      AtomicBoolean released = new AtomicBoolean();
+      Worker worker = Worker.builder(client, "log-chosen").handler((context, job) -> {
+        if (job.key().equals("fail")) {
+          throw Outcome.fail("not wanted").asException();
+        }
+        if (job.key().equals("retry")) {
+          return Outcome.retry(Duration.ZERO).because("not yet");
+        }
+        return released.compareAndSet(false, true) ? Outcome.release() : Outcome.complete();
+      }).build();
       worker.start();
-      server.until("the job", seen -> seen.settled(Outcome.Fail.class).size() == 1);
+      server.until("all of them", seen -> seen.settled(Outcome.Fail.class).size() == 1
+          && seen.settled(Outcome.Retry.class).size() == 2
+          && seen.completed().equals(List.of("release")));
       worker.close();
-      assertEquals("", log.lines(Level.WARNING));
+      log.until(Level.WARNING, "log-chosen/fail, attempt 1 of 2, and its handler failed it for good, so it is a dead "
+          + "letter: not wanted");
+      log.until(Level.WARNING, "log-chosen/retry, attempt 2 of 2, and its handler asked for a retry in its last "
+          + "attempt, so it is a dead letter: not yet");
+      assertEquals(2, log.lines(Level.WARNING).lines().count(), log.lines(Level.WARNING));
+    }
+  }
+
+  @Test
+  void resultsThatNobodyConfirmedAreTold() {
+    try (Records log = new Records("log-unconfirmed"); FakeServer server = FakeServer.start();
+        KeyworkClient client = server.client()) {
+      server.script(script -> script.unansweredSettlements(1_000));
+      client.submit(Submit.of("log-unconfirmed", "a", ""));
+      Worker worker = Worker.builder(client, "log-unconfirmed")
+          .shutdownGrace(Duration.ZERO)
+          .cancelGrace(Duration.ZERO)
+          .task((context, job) -> {})
+          .build();
+      worker.start();
+      server.until("the settlement", seen -> seen.settlements().size() == 1);
+      worker.close();
+      log.until(Level.WARNING,
+          "has stopped, results were not confirmed, so their jobs run again when their leases are over: 1");
     }
   }
 
@@ -168,7 +203,7 @@ class LoggingTest {
       worker.start();
       LeasesTest.awaitStubbornly(begun);
       worker.close();
-      log.until(Level.WARNING, "ignore their cancellation: 1");
+      log.until(Level.WARNING, "has stopped, handlers that ignore their cancellation were left behind: 1");
     } finally {
       release.countDown();
     }

@@ -79,7 +79,7 @@ class SessionsTest {
       assertEquals(code, ((KeyworkException) error.getCause()).code());
       List<WorkerEvent> events = scene.events.all();
       assertTrue(events.get(events.size() - 2) instanceof WorkerEvent.Failed, events.toString());
-      assertEquals(new WorkerEvent.Stopped(0), events.get(events.size() - 1));
+      assertEquals(new WorkerEvent.Stopped(0, 0), events.get(events.size() - 1));
     }
   }
 

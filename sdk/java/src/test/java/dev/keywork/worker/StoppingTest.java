@@ -6,9 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.keywork.job.Outcome;
+import dev.keywork.support.Errors;
 import dev.keywork.support.Log;
 import dev.keywork.support.Scene;
 import dev.keywork.testing.Seen;
+import io.grpc.Status;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -101,11 +103,41 @@ class StoppingTest {
       started.until("the handler", keys -> keys.size() == 1);
       worker.drain();
       assertNull(scene.end(worker));
-      scene.events.untilAny("the report", new WorkerEvent.Stopped(1)::equals);
+      scene.events.untilAny("the report", new WorkerEvent.Stopped(1, 0)::equals);
       // Its job is not given to anybody while it runs.
       assertTrue(scene.server.seen().settlements().isEmpty());
       release.countDown();
     }
+  }
+
+  @Test
+  void whatNobodyConfirmedIsCountedAtTheEndOfADrain() {
+    try (Scene scene = Scene.withLongLeases()) {
+      Worker worker = unanswered(scene);
+      scene.drain(worker);
+      scene.events.untilAny("the end", new WorkerEvent.Stopped(0, 1)::equals);
+    }
+  }
+
+  @Test
+  void whatNobodyConfirmedIsCountedWhereTheSessionIsRefused() {
+    try (Scene scene = Scene.withLongLeases()) {
+      Worker worker = unanswered(scene);
+      scene.server.script(script -> script.refuseSession(Errors.of(Status.Code.PERMISSION_DENIED)));
+      scene.server.endSessions();
+      assertEquals(WorkerException.Kind.REFUSED, scene.end(worker).kind());
+      scene.events.untilAny("the end", new WorkerEvent.Stopped(0, 1)::equals);
+    }
+  }
+
+  /** A worker whose handler has ended, at a server that confirms no settlement. */
+  private static Worker unanswered(Scene scene) {
+    scene.server.script(script -> script.unansweredSettlements(1_000));
+    scene.submit("a");
+    scene.openGate();
+    Worker worker = scene.start(scene.builder().shutdownGrace(Duration.ZERO).cancelGrace(Duration.ZERO));
+    scene.server.until("the settlement", seen -> seen.settlements().size() == 1);
+    return worker;
   }
 
   @Test
@@ -161,7 +193,7 @@ class StoppingTest {
         assertEquals(1, worker.counts().started());
       }
       scene.untilCompleted("a");
-      assertTrue(scene.events.all().contains(new WorkerEvent.Stopped(0)));
+      assertTrue(scene.events.all().contains(new WorkerEvent.Stopped(0, 0)));
     }
   }
 
