@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import pytest
-from support import PATIENCE, Log, Scene, within
+from support import PATIENCE, Log, Scene, Started, within
 
 from keywork import (
     CallError,
@@ -18,6 +18,7 @@ from keywork import (
     Fail,
     Job,
     LostReason,
+    Release,
     Retry,
     SettledOutcome,
     StatusCode,
@@ -136,6 +137,7 @@ async def test_submits_that_are_tried_again_say_so_once(records: Records, submit
             await submit(client)
     [text] = records.told(logging.WARNING)
     assert text.startswith("submitting to http://127.0.0.1:1 failed, trying again for up to 1 s: ")
+    assert text.count("http://127.0.0.1:1") == 1
     assert "refused" in text
 
 
@@ -176,6 +178,7 @@ async def test_a_submit_that_is_refused_or_comes_too_late_is_the_callers_to_tell
         (events.SettlementRejected("q", "a", "why"), logging.WARNING, "key 'a' of queue q was refused: why"),
         (events.HandlerIgnoresCancellation("q", "a", 5.0), logging.WARNING, "key 'a' of queue q still runs, 5.0 s"),
         (events.Stopped(2), logging.WARNING, "2 handlers left behind"),
+        (events.Stopped(0, 3), logging.WARNING, "3 results of handlers unconfirmed: their jobs run again"),
         (events.Stopped(0), logging.INFO, "stopped"),
     ],
 )
@@ -222,20 +225,23 @@ async def test_a_lease_that_is_lost_is_told_with_its_reason(scene: Scene, record
 
 @pytest.mark.parametrize("plain", [False, True])
 async def test_a_handlers_error_is_told_with_its_stack(scene: Scene, records: Records, plain: bool) -> None:
+    released: list[str] = []
+
     def breaks(context: Context, job: Job) -> None:
         if job.key == "error" and job.attempt == 1:
             raise ValueError("broke")
-        if job.key == "fail":
-            raise Fail("on purpose")
+        if job.key == "release" and not released:
+            released.append(job.key)
+            raise Release
         if job.key == "retry" and job.attempt == 1:
             raise Retry(0, "on purpose")
 
     async def breaks_async(context: Context, job: Job) -> None:
         breaks(context, job)
 
-    await scene.submit("error", "fail", "retry")
+    await scene.submit("error", "release", "retry")
     async with scene.worker(breaks if plain else breaks_async):
-        await scene.server.until("the end", lambda seen: len(seen.settled("complete")) == 2)
+        await scene.server.until("the end", lambda seen: len(seen.settled("complete")) == 3)
     [record] = [record for record in records.log.all() if record.levelno == logging.WARNING]
     assert (
         "key 'error' of queue q failed in attempt 1 (the job is tried again): ValueError: broke" in record.getMessage()
@@ -257,6 +263,39 @@ async def test_an_error_that_ends_a_job_is_told_as_its_end(scene: Scene, records
         "the handler of key 'a' of queue q failed in attempt 2 (it was the job's last attempt: it is a dead letter): "
         "ValueError: broke",
     ]
+
+
+@pytest.mark.parametrize("returned", [False, True])
+async def test_a_death_that_a_handler_asks_for_is_told_of(scene: Scene, records: Records, returned: bool) -> None:
+    async def ends(context: Context, job: Job) -> object:
+        outcome = Fail("no such user") if job.key == "fail" else Retry(0, "busy")
+        if returned:
+            return outcome
+        raise outcome
+
+    await scene.client.submit("q", "fail")
+    await scene.client.submit("q", "retry", max_attempts=2)
+    async with scene.worker(ends):
+        await scene.server.until("the end", lambda seen: len(seen.settled("retry") + seen.settled("fail")) == 3)
+    assert sorted(dead.job.key for dead in scene.server.dead("q")) == ["fail", "retry"]
+    told = "the handler of key %r of queue q failed in attempt %d (%s: it is a dead letter): %s"
+    assert sorted(records.told(logging.WARNING)) == [
+        told % ("fail", 1, "for good, as it says", "no such user"),
+        told % ("retry", 2, "it was the job's last attempt", "busy"),
+    ]
+
+
+async def test_a_death_that_is_asked_for_after_the_lease_was_lost_is_none(scene: Scene, records: Records) -> None:
+    def fails(context: Context, job: Job) -> None:
+        scene.steps.add(Started(job.key))
+        context.wait(PATIENCE)
+        raise Fail("too late")
+
+    await scene.submit("a")
+    async with scene.worker(fails):
+        await scene.until_started(1)
+        scene.server.lose_lease("q", "a", LostReason.CANCELLED)
+    assert records.told(logging.WARNING) == ["lost the lease of key 'a' of queue q: CANCELLED"]
 
 
 async def test_handlers_that_stay_and_settlements_that_are_refused_are_told_of(scene: Scene, records: Records) -> None:

@@ -19,6 +19,7 @@ from keywork import (
     CancelReason,
     Client,
     Context,
+    Fail,
     Job,
     NotFoundError,
     QueueConfig,
@@ -197,3 +198,27 @@ async def test_queues_are_made_and_changed(real: RealServer) -> None:
         assert (updated.config.lease_duration, updated.config.max_attempts) == (5, 4)
         assert "config" in [queue.name for queue in await client.list_queues(page_size=1_000)]
         await client.delete_queue("config", force=True)
+
+
+async def test_lists_are_read_to_their_end(real: RealServer) -> None:
+    async def fails(context: Context, job: Job) -> None:
+        raise Fail("no use")
+
+    async with Client(real.endpoint) as client:
+        keys = ["a", "b", "c"]
+        await client.submit_batch(Submit("pages", key) for key in keys)
+        async with Worker(client, ["pages"], fails) as worker:
+            while worker.counts().settled < len(keys):  # noqa: ASYNC110 - it is the server that moves it.
+                await asyncio.sleep(0.01)
+        assert len(await client.list_dead_jobs("pages", page_size=1)) == 1
+        assert sorted([dead.job.key async for dead in client.dead_jobs("pages", page_size=1)]) == keys
+        assert [dead.job.key async for dead in client.dead_jobs("pages", key="b")] == ["b"]
+        await client.create_queue("pages-too")
+        names = [queue.name async for queue in client.queues(page_size=1)]
+        assert {"pages", "pages-too"} <= set(names)
+    with sync.Client(real.endpoint) as blocking:
+        assert sorted(dead.job.key for dead in blocking.dead_jobs("pages", page_size=1)) == keys
+        assert [queue.name for queue in blocking.queues(page_size=1)] == names
+        for dead in blocking.dead_jobs("pages", page_size=1):
+            blocking.redrive_dead_jobs("pages", [dead.dead_id])
+        assert not list(blocking.dead_jobs("pages")), "none was passed over"

@@ -64,6 +64,7 @@ async def test_a_refusal_stops_the_worker_and_is_told(scene: Scene, code: Status
     with pytest.raises(WorkerRefusedError) as caught:
         await within("the worker to end", scene.worker().run_until())
     assert caught.value.error.code is code
+    assert caught.value.__cause__ is caught.value.error
     told = scene.events.all()
     assert isinstance(told[-2], events.Failed)
     assert isinstance(told[-1], events.Stopped)

@@ -283,7 +283,7 @@ async def test_run_once_tells_how_a_handler_ends(handler: Any) -> None:
 def test_a_plain_function_that_returns_an_awaitable_has_failed() -> None:
     outcome = run_once_sync(lambda context, job: by_key_async(context, job), job("q", "complete"))
     assert isinstance(outcome, Retry)
-    assert "async def" in outcome.error
+    assert "async def" in outcome.because
 
 
 async def test_every_kind_of_callable_is_a_handler() -> None:
@@ -332,16 +332,16 @@ class Odd(Retry):
 
 #: What handlers do that must harm their own job only: what they end with, and what is sent for it.
 STRANGE_ENDS: dict[str, tuple[Any, Outcome]] = {
-    "surrogates": (OSError("no file caf\udce9"), Retry(error="OSError: no file caf?")),
-    "unspeakable": (UnspeakableError(), Retry(error="UnspeakableError: (its text cannot be made)")),
+    "surrogates": (OSError("no file caf\udce9"), Retry(because="OSError: no file caf?")),
+    "unspeakable": (UnspeakableError(), Retry(because="UnspeakableError: (its text cannot be made)")),
     "a reason with surrogates": (Fail("caf\udce9"), Fail("caf?")),
     "no constructor": (BadInput(3), Fail("")),
-    "never": (lambda: Retry(float("nan")), Retry(error="ValueError: a delay must be")),
-    "negative": (lambda: Retry(-1), Retry(error="ValueError: a delay must be")),
-    "odd": (Odd(), Retry(error="TypeError: must be seconds")),
-    "a text": (lambda: Retry("db down"), Retry(error="TypeError: a delay must be")),  # type: ignore[arg-type]
-    "a class": (lambda: NeedsArguments, Retry(error="TypeError: ")),
-    "no bytes": (lambda: Rerun(0, {"a": 1}), Retry(error="TypeError: must be bytes or str")),  # type: ignore[arg-type]
+    "never": (lambda: Retry(float("nan")), Retry(because="ValueError: a delay must be")),
+    "negative": (lambda: Retry(-1), Retry(because="ValueError: a delay must be")),
+    "odd": (Odd(), Retry(because="TypeError: must be seconds")),
+    "a text": (lambda: Retry("db down"), Retry(because="TypeError: a delay must be")),  # type: ignore[arg-type]
+    "a class": (lambda: NeedsArguments, Retry(because="TypeError: ")),
+    "no bytes": (lambda: Rerun(0, {"a": 1}), Retry(because="TypeError: must be bytes or str")),  # type: ignore[arg-type]
 }
 
 
@@ -368,7 +368,7 @@ async def test_a_handler_that_ends_strangely_harms_its_own_job_only(scene: Scene
     first = {one.key: one for one in reversed(seen.settlements)}
     for key, (_, sent) in STRANGE_ENDS.items():
         assert first[key].outcome == sent.name
-        text = sent.error if isinstance(sent, Retry) else sent.reason  # type: ignore[attr-defined]
+        text = sent.because if isinstance(sent, Retry) else sent.reason  # type: ignore[attr-defined]
         assert first[key].error.startswith(text)
 
 
@@ -381,7 +381,7 @@ def test_an_error_tells_its_causes() -> None:
 
     outcome = run_once_sync(handler, job("q", "k"))
     assert isinstance(outcome, Retry)
-    assert outcome.error == "RuntimeError: failed to sync: caused by OSError: disk full"
+    assert outcome.because == "RuntimeError: failed to sync: caused by OSError: disk full"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no exception groups")
@@ -393,7 +393,7 @@ async def test_an_exception_group_tells_its_members() -> None:
     outcome = await run_once(handler, job("q", "k"))
     assert isinstance(outcome, Retry)
     told = "ExceptionGroup: two shards failed (2 sub-exceptions): [OSError: disk full; ValueError]"
-    assert outcome.error == told
+    assert outcome.because == told
 
 
 def test_outcomes_are_values() -> None:

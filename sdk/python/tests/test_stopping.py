@@ -12,9 +12,21 @@ from typing import Any
 import pytest
 from support import Cancelled, Log, Scene, Started, within
 
-from keywork import CancelReason, Context, Job, Release, WorkerForcedError, events, sync
+from keywork import (
+    CancelReason,
+    Context,
+    Job,
+    Release,
+    StatusCode,
+    WorkerForcedError,
+    WorkerRefusedError,
+    events,
+    sync,
+)
+from keywork._worker import driver
 from keywork._worker.leases import DEFAULT_TERMS, Held
 from keywork._worker.runners import LoopRunner
+from keywork.testing import Status
 
 
 async def test_a_drain_finishes_what_runs_and_starts_nothing_new(short: Scene) -> None:
@@ -87,6 +99,34 @@ async def test_a_plain_handler_that_does_not_end_is_left_behind_and_its_lease_no
     assert scene.events.all()[-1] == events.Stopped(abandoned=1)
     assert not scene.server.seen().settlements, "it runs still, so that nobody else may"
     go_on.set()
+
+
+async def test_results_that_no_server_confirmed_are_counted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "FLUSH_WITHIN", 0.1)
+    with scene.server.script() as script:
+        script.unanswered_settlements = 2
+    await scene.submit("a", "b", "c")
+    scene.open_gate()
+    async with scene.worker(shutdown_grace=0, cancel_grace=0) as worker:
+        await scene.server.until("the results", lambda seen: len(seen.settled("complete")) == 3)
+        await scene.until_event(events.Settled)
+    assert scene.events.all()[-1] == events.Stopped(abandoned=0, unconfirmed=2)
+    assert worker.counts().settled == 1
+
+
+async def test_results_that_a_worker_has_when_it_is_refused_are_counted(scene: Scene) -> None:
+    with scene.server.script() as script:
+        script.unanswered_settlements = 1
+    await scene.submit("a")
+    scene.open_gate()
+    run = asyncio.ensure_future(scene.worker().run_until())
+    await scene.server.until("the result", lambda seen: seen.settled("complete") == ["a"])
+    with scene.server.script() as script:
+        script.refuse_sessions.append(Status(StatusCode.PERMISSION_DENIED, "no"))
+    scene.server.end_sessions()
+    with pytest.raises(WorkerRefusedError):
+        await within("the end", run)
+    assert scene.events.all()[-1] == events.Stopped(abandoned=0, unconfirmed=1)
 
 
 async def test_a_handler_that_swallows_its_cancellation_is_cancelled_again(scene: Scene) -> None:

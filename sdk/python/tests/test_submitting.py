@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 import uuid
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
@@ -30,9 +31,12 @@ from keywork import (
     UnavailableError,
     UnimplementedError,
     _connection,
+    errors,
     raw,
     reasons,
+    sync,
 )
+from keywork._patience import LAST_TRY, Patience
 from keywork.job import JobState
 from keywork.testing import FakeServer, Status, SubmitFault
 
@@ -82,6 +86,58 @@ async def test_a_submit_gives_up_at_its_deadline_and_says_that_it_may_have_count
     assert caught.value.reason in (reasons.NATS_UNAVAILABLE, reasons.NATS_NO_ANSWER)
     assert caught.value.is_retryable()
     assert not caught.value.has_no_side_effects(), "the first try may have stored it"
+
+
+async def _one(client: Client) -> CallError:
+    with pytest.raises(UnavailableError) as caught:
+        await client.submit("q", "a")
+    return caught.value
+
+
+async def _batch(client: Client) -> CallError:
+    with pytest.raises(UnavailableError) as caught:
+        await client.submit_batch([Submit("q", "a")])
+    return caught.value
+
+
+async def _many(client: Client) -> CallError:
+    [answer] = await client.submit_many([Submit("q", "a")])
+    assert isinstance(answer, UnavailableError)
+    return answer
+
+
+@pytest.mark.parametrize("submit", [_one, _batch, _many])
+async def test_without_a_server_a_submit_uses_its_deadline_up(submit: Any) -> None:
+    async with Client("http://127.0.0.1:1", submit_deadline=2) as client:
+        before = time.monotonic()
+        error = await submit(client)
+        assert 1.8 <= time.monotonic() - before <= 2.3
+    assert str(error).startswith("http://127.0.0.1:1: "), "it names the server"
+
+
+async def test_an_offer_that_fails_again_and_again_uses_its_deadline_up(server: FakeServer) -> None:
+    with server.script() as script:
+        script.submit_faults.extend([Status(StatusCode.UNAVAILABLE, "away", retry_after=0.4)] * 50)
+    async with server.client(submit_deadline=1) as client:
+        before = time.monotonic()
+        [answer] = await client.submit_many([Submit("q", "a")])
+        assert time.monotonic() - before >= 0.9
+    assert isinstance(answer, UnavailableError)
+
+
+def test_a_last_try_that_ran_out_of_time_does_not_hide_what_the_one_before_met() -> None:
+    with sync.Client("http://127.0.0.1:1") as client:
+        patience = Patience(client._channels, time.monotonic() + LAST_TRY + 60)
+        met, ran_out = (errors.make(code, "away") for code in (StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED))
+        patience.after(met)
+        patience.deadline = time.monotonic() + LAST_TRY
+        with pytest.raises(CallError) as caught:
+            patience.after(ran_out)
+        assert caught.value is met
+        patience.renew(time.monotonic())
+        with pytest.raises(CallError) as caught:
+            patience.after(ran_out)
+        assert caught.value is ran_out, "what was met before an answer is over"
 
 
 async def test_an_outage_of_one_server_turns_to_the_next(server: FakeServer) -> None:

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer, type Socket } from "node:net";
 import { mock, test } from "node:test";
-import { Client, Worker, type WorkerEvent } from "../src/index.js";
+import { Client, Fail, Retry, Worker, type WorkerEvent } from "../src/index.js";
 import { WorkerLog } from "../src/worker/logger.js";
 import { type Line, Log, loggerTo, Scene, within } from "./support.js";
 
@@ -202,8 +202,47 @@ test("an error that ends a job is logged as its end", async () => {
   await running.drain();
   assert.deepEqual(texts(scene.lines, "warn"), [
     "keywork: the handler of q/a failed at attempt 1 of 2, the job is tried again: broke",
-    "keywork: the handler of q/a failed at attempt 2 of 2, the job is a dead letter: broke",
+    "keywork: the handler of q/a failed at attempt 2 of 2, it is a dead letter: broke",
   ]);
+});
+
+for (const how of ["thrown", "returned"]) {
+  test(`a death that a handler asks for is logged: ${how}`, async () => {
+    await using scene = await Scene.with();
+    await scene.submit("fail");
+    await scene.client.submit({ queue: "q", key: "retry", maxAttempts: 2 });
+    const running = scene.start({
+      handler: (_context, { key }) => {
+        const outcome =
+          key === "fail" ? new Fail("no such user") : new Retry({ delayMs: 0, because: "busy" });
+        if (how === "thrown") throw outcome;
+        return outcome;
+      },
+    });
+    await scene.server.until("the end", () => scene.server.dead("q").length === 2);
+    await running.drain();
+    assert.deepEqual(texts(scene.lines, "warn").sort(), [
+      "keywork: the handler of q/fail failed at attempt 1 of 10, it is a dead letter: no such user",
+      "keywork: the handler of q/retry failed at attempt 2 of 2, it is a dead letter: busy",
+    ]);
+  });
+}
+
+test("a death that is asked for after the lease was lost is none", async () => {
+  await using scene = await Scene.with();
+  await scene.submit("a");
+  const started = new Log<string>();
+  const running = scene.start({
+    handler: async ({ signal }, { key }) => {
+      started.add(key);
+      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      return new Fail("too late");
+    },
+  });
+  await started.until("the handler", (all) => all.length === 1);
+  scene.server.loseLease("q", "a", { reason: "CANCELLED" });
+  await running.drain();
+  assert.deepEqual(texts(scene.lines, "warn"), ["keywork: lost the lease of q/a: CANCELLED"]);
 });
 
 test("a lost lease and a refused settlement are warnings that name the job", async () => {

@@ -66,7 +66,7 @@ test("a slot is used again only after its handler has ended", () => {
   const next = leases.insert(Buffer.from("other"), 0, job("q", "l"), 1);
   leases.start(next);
   assert.notEqual(next.slot, slot);
-  assert.equal(leases.finish(held, { as: "complete" }), false, "its outcome is dropped");
+  assert.equal(leases.finish(held, { as: "complete" }, true), false, "its outcome is dropped");
   const third = leases.insert(Buffer.from("third"), 0, job("q", "m"), 1);
   leases.start(third);
   assert.deepEqual([third.slot, shared.reason(slot)], [slot, undefined]);

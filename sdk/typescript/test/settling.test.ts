@@ -207,6 +207,7 @@ test("whatever a handler throws is told, and frees its slot", async () => {
   const refused = new AggregateError([new Error("connect ECONNREFUSED ::1"), new Error("and 127.0.0.1")]);
   const thrown: [unknown, RegExp][] = [
     ["a text", /^a text$/],
+    [new TypeError("boom", { cause: new RangeError("too far") }), /^TypeError: boom: RangeError: too far$/],
     [{ code: 5 }, /^\{ code: 5 \}$/],
     [Object.create(null), /null prototype/],
     [Symbol("s"), /Symbol\(s\)/],

@@ -92,6 +92,33 @@ test("a handler that does not end when it is cancelled is left behind and its jo
   assert.equal((await scene.untilEvent("stopped")).abandoned, 1);
 });
 
+test("results that no server confirmed are counted and warned of", async () => {
+  await using scene = await Scene.with();
+  scene.server.script.unansweredSettlements = 2;
+  await scene.submit("a", "b", "c");
+  scene.openGate();
+  const running = scene.start({ shutdownGraceMs: 0, cancelGraceMs: 0 });
+  await scene.untilEvent("settled");
+  await running.drain();
+  assert.deepEqual(await scene.untilEvent("stopped"), { type: "stopped", abandoned: 0, unconfirmed: 2 });
+  const { level, text } = scene.lines.all.at(-1) ?? {};
+  assert.equal(level, "warn");
+  assert.match(text ?? "", /stopped, unconfirmed results of handlers: 2; their jobs run again/);
+});
+
+test("results that a worker has when it is refused are counted", async () => {
+  await using scene = await Scene.with();
+  scene.server.script.unansweredSettlements = 1;
+  await scene.submit("a");
+  scene.openGate();
+  const running = scene.start();
+  await scene.server.until("the result", (seen) => seen.settled("complete").includes("a"));
+  scene.server.script.refuseSessions.push({ code: "PERMISSION_DENIED", message: "no" });
+  scene.server.endSessions();
+  await assert.rejects(running.end(), { kind: "REFUSED" });
+  assert.deepEqual(await scene.untilEvent("stopped"), { type: "stopped", abandoned: 0, unconfirmed: 1 });
+});
+
 test("a second order releases everything and is an error", async () => {
   await using scene = await Scene.with();
   await scene.submit("a", "b");

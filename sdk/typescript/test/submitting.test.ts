@@ -3,6 +3,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { inspect } from "node:util";
+import { Core } from "../src/client/core.js";
+import { Patience } from "../src/client/patience.js";
+import { unanswered } from "../src/errors.js";
 import {
   Client,
   type ClientOptions,
@@ -68,6 +71,41 @@ test("a submit gives up at its deadline and says that it may have counted", asyn
   assert.equal(error.reason, reasons.NATS_UNAVAILABLE);
   assert(error.isRetryable());
   assert(!error.hasNoSideEffects(), "the first try may have stored it");
+});
+
+const ways = {
+  submit: (client: Client) => failure(client.submit({ queue: "q", key: "a" })),
+  submitBatch: (client: Client) => failure(client.submitBatch([{ queue: "q", key: "a" }])),
+  submitMany: async (client: Client) => (await client.submitMany([{ queue: "q", key: "a" }]))[0]?.error,
+};
+
+for (const [way, submit] of Object.entries(ways)) {
+  test(`without a server a submit uses its deadline up: ${way}`, async () => {
+    await using client = new Client({ endpoints: ["http://127.0.0.1:1"], submitDeadlineMs: 2_000 });
+    const before = performance.now();
+    assert.equal((await submit(client))?.code, "UNAVAILABLE");
+    const took = performance.now() - before;
+    assert(took >= 1_800 && took <= 2_300, `it took ${took} ms`);
+  });
+}
+
+test("an offer that fails again and again uses its deadline up", async () => {
+  await using server = await FakeServer.start();
+  await using client = new Client({ endpoints: [server.endpoint], submitDeadlineMs: 1_000 });
+  const away = { code: "UNAVAILABLE", retryAfterMs: 400 } as const;
+  server.script.submitFaults.push(...Array.from({ length: 50 }, () => away));
+  const before = performance.now();
+  assert.equal((await ways.submitMany(client))?.code, "UNAVAILABLE");
+  assert(performance.now() - before >= 900);
+});
+
+test("a last try that ran out of time does not hide what the one before met", async () => {
+  await using client = new Client({ endpoints: ["http://127.0.0.1:1"], submitDeadlineMs: 200 });
+  const patience = new Patience(new Core(client.options), undefined);
+  const met = unanswered("away", "UNAVAILABLE");
+  const ranOut = unanswered("no answer");
+  while (patience.leftMs() > 50) await patience.after(met, 0);
+  assert.equal(await failure(patience.after(ranOut, 0)), met);
 });
 
 test("a server's RetryInfo is heeded", async () => {

@@ -206,6 +206,10 @@ class Channels:
             channel = self._made[number] = self.options.connect(number)
         return channel
 
+    def uri(self, place: int) -> str:
+        """The URI of the server of that place."""
+        return self.options.endpoints[place % len(self.options.endpoints)].uri
+
     def worked(self) -> None:
         """A call was answered."""
         self._outages = 0
@@ -230,11 +234,11 @@ class Channels:
         with self._lock:
             if not self._outage.is_to_be_warned_of(time.monotonic()):
                 return
-        endpoint = self.options.endpoints[place % len(self.options.endpoints)].uri
+        endpoint = self.uri(place)
         # A log that is broken is no reason to give up.
         with contextlib.suppress(Exception):
             text = "submitting to %s failed, trying again for up to %g s: %s"
-            log.warning(text, endpoint, self.options.submit_deadline, error)
+            log.warning(text, endpoint, self.options.submit_deadline, str(error).removeprefix(f"{endpoint}: "))
 
     def _replace(self, number: int, now: float) -> None:
         """Forgets a channel; the next call makes another."""

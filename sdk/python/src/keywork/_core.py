@@ -90,7 +90,7 @@ class Core:
         except grpc.FutureCancelledError:
             raise errors.make(errors.StatusCode.CANCELLED, "the call was cancelled") from None
         except grpc.RpcError as failed:
-            error = errors.of_rpc(failed)
+            error = errors.of_rpc(failed, self._channels.uri(place))
         else:
             self._channels.worked()
             return call.read(answer)

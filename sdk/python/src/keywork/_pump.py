@@ -6,6 +6,7 @@ broke. Callers keep to the window: they offer no more than that before they have
 
 from __future__ import annotations
 
+import heapq
 import threading
 import time
 from collections import deque
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from keywork import _stream, errors
 from keywork._calls import WORK_QUEUE
 from keywork._connection import ClosedError
-from keywork._patience import Patience
+from keywork._patience import Patience, pause_within
 from keywork._stream import Stream
 from keywork.job import Submitted, read_result
 from keywork.v1 import work_queue_pb2 as pb
@@ -65,9 +66,9 @@ class Pump:
         self._answer = answer
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._flying: dict[int, _Flying] = {}
-        #: Those of them that are to be sent now, and those that wait for their time.
+        #: Those of them that are to be sent now, and those that wait for their time: a heap.
         self._due: deque[int] = deque()
-        self._later: deque[tuple[float, int]] = deque()
+        self._later: list[tuple[float, int]] = []
         self._next = 0
         self._exhausted = False
         self._closed = False
@@ -140,7 +141,9 @@ class Pump:
         method = self._channels.method(
             WORK_QUEUE + "SubmitStream", "stream_stream", pb.SubmitStreamRequest, pb.SubmitStreamResponse
         )
-        stream = self._stream = Stream(method, self._channels.options.metadata, self._inbox)
+        stream = self._stream = Stream(
+            method, self._channels.options.metadata, self._inbox, server=self._channels.uri(self._place)
+        )
         self._heard = time.monotonic()
         try:
             while not self._is_done():
@@ -158,7 +161,7 @@ class Pump:
     def _turn(self, stream: Stream, patience: Patience) -> errors.CallError | None:
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
-            self._due.append(self._later.popleft()[1])
+            self._due.append(heapq.heappop(self._later)[1])
         while self._due and stream.has_room():
             stream.send(self._message())
         if self._due:
@@ -234,10 +237,11 @@ class Pump:
         answers.append((number, answer))
 
     def _again(self, number: int, flying: _Flying, error: errors.CallError) -> bool:
-        again = time.monotonic() + max(error.retry_after or 0.0, ITEM_PAUSE)
-        if again >= flying.since + self._channels.options.submit_deadline:
+        deadline = flying.since + self._channels.options.submit_deadline
+        pause = pause_within(deadline, max(error.retry_after or 0.0, ITEM_PAUSE))
+        if pause is None:
             return False
-        self._later.append((again, number))
+        heapq.heappush(self._later, (time.monotonic() + pause, number))
         self._channels.warn_of_outage(self._place, error)
         return True
 

@@ -51,8 +51,12 @@ class Ended:
 class Stream:
     """One stream, from its opening to its end."""
 
-    def __init__(self, method: Any, metadata: Metadata, inbox: SimpleQueue[Any], first: Any = None) -> None:
+    def __init__(
+        self, method: Any, metadata: Metadata, inbox: SimpleQueue[Any], first: Any = None, server: str = ""
+    ) -> None:
         self._inbox = inbox
+        #: Its URI, where errors are to name it.
+        self._server = server
         self._outbound: SimpleQueue[Any] = SimpleQueue()
         self._room_wanted = False
         self.ended = threading.Event()
@@ -100,7 +104,7 @@ class Stream:
             for message in self._call:
                 self._inbox.put(Message(self, message))
         except grpc.RpcError as ended:
-            error = errors.of_rpc(ended)
+            error = errors.of_rpc(ended, self._server)
         finally:
             # Whoever waits to send has waited long enough.
             self._outbound.put(None)

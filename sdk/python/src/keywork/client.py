@@ -187,6 +187,13 @@ class Client(Core):
         """A page of a queue's dead letters, oldest first; `key` narrows it to one key."""
         return await self._do(_calls.list_dead_jobs(queue, key, page_size, page_token))
 
+    async def dead_jobs(self, queue: str, *, key: str = "", page_size: int = 0) -> AsyncGenerator[DeadJob, None]:
+        """Yields all of a queue's dead letters, oldest first, and reads them page by page."""
+        async for dead in _paged(
+            lambda token: self.list_dead_jobs(queue, key=key, page_size=page_size, page_token=token)
+        ):
+            yield dead
+
     async def redrive_dead_jobs(self, queue: str, dead_ids: Iterable[int]) -> list[Redriven]:
         """Submits these dead letters again, with attempts counted from 1.
 
@@ -245,6 +252,11 @@ class Client(Core):
     async def list_queues(self, *, page_size: int = 0, page_token: str = "") -> Page[Queue]:
         """A page of all queues, by name."""
         return await self._do(_calls.list_queues(page_size, page_token))
+
+    async def queues(self, *, page_size: int = 0) -> AsyncGenerator[Queue, None]:
+        """Yields all queues, by name, and reads them page by page."""
+        async for queue in _paged(lambda token: self.list_queues(page_size=page_size, page_token=token)):
+            yield queue
 
     async def delete_queue(self, name: str, *, force: bool = False) -> None:
         """Deletes a queue; with `force` also when it holds jobs or dead letters."""
@@ -326,6 +338,16 @@ class Client(Core):
             future.cancel()
             raise
         return self._finish(call, place, future)
+
+
+async def _paged(fetch: Callable[[str], Awaitable[Page[T]]]) -> AsyncGenerator[T, None]:
+    page = await fetch("")
+    while True:
+        for item in page:
+            yield item
+        if not page.next_page_token:
+            return
+        page = await fetch(page.next_page_token)
 
 
 async def _each(submits: Iterable[Submit] | AsyncIterable[Submit]) -> AsyncIterator[Submit]:

@@ -230,18 +230,19 @@ def unanswered(message: str) -> CallError:
     return make(StatusCode.UNAVAILABLE, message, broken=True)
 
 
-def of_rpc(error: grpc.RpcError) -> CallError:
-    """The error of a call or a stream that ended with a status."""
+def of_rpc(error: grpc.RpcError, server: str = "") -> CallError:
+    """The error of a call or a stream that ended with a status; that of a connection names the server."""
     # What gRPC raises is a call too, which its types do not say.
     call: Any = error
     code, message = call.code(), call.details() or ""
     metadata = dict(call.trailing_metadata() or ())
     details = _details(metadata.get("grpc-status-details-bin"))
+    broken = not details["reason"] and _is_broken(code, message)
     return make(
         code,
-        message,
+        f"{server}: {message}" if broken and server else message,
         nothing_happened=_nothing_happened(metadata.get("side_effects"), code, message),
-        broken=not details["reason"] and _is_broken(code, message),
+        broken=broken,
         **details,
     )
 
@@ -303,6 +304,7 @@ class WorkerRefusedError(WorkerError):
         super().__init__(f"failed to open the session: {error}")
         #: What the server said.
         self.error = error
+        self.__cause__ = error
 
 
 class WorkerSupersededError(WorkerError):

@@ -52,6 +52,9 @@ class Stopped(Event):
 
     #: Handlers that were still running and were left behind.
     abandoned: int
+    #: Results of handlers that no server has confirmed: their jobs run again when their leases are over, unless the
+    #: result came through after all.
+    unconfirmed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

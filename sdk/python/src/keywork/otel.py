@@ -99,4 +99,4 @@ def _note(span: trace.Span, error: BaseException) -> None:
         return
     span.set_attribute(_OUTCOME, error.name)
     if isinstance(error, (Retry, Fail)):
-        span.set_status(Status(StatusCode.ERROR, error.error if isinstance(error, Retry) else error.reason))
+        span.set_status(Status(StatusCode.ERROR, error.because if isinstance(error, Retry) else error.reason))

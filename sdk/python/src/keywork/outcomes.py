@@ -51,19 +51,19 @@ class Retry(Outcome):
 
     name = "retry"
     delay: float | None = None
-    error: str = ""
+    because: str = ""
     #: False: the handler did not choose this, it failed with an ordinary error.
     chosen: bool = True
 
-    def __init__(self, delay: Seconds | None = None, error: object = "") -> None:
-        super().__init__(delay, error)
+    def __init__(self, delay: Seconds | None = None, because: object = "") -> None:
+        super().__init__(delay, because)
         #: The wait in seconds; None: the job's backoff.
         self.delay = None if delay is None else _delay(delay)
         #: What went wrong.
-        self.error = cut(str(error))
+        self.because = cut(str(because))
 
     def _fields(self) -> tuple[Any, ...]:
-        return (self.delay, self.error)
+        return (self.delay, self.because)
 
 
 class Fail(Outcome):
@@ -146,7 +146,7 @@ def _sendable(outcome: Outcome) -> Outcome:
 
 
 def _failed(error: BaseException) -> Retry:
-    retry = Retry(error=_with_causes(error))
+    retry = Retry(because=_with_causes(error))
     retry.chosen = False
     return retry
 
@@ -204,7 +204,7 @@ def outcome_to_wire(token: bytes, outcome: Outcome) -> pb.Settlement:
     """One settlement for the wire."""
     settlement = pb.Settlement(lease_token=token)
     if isinstance(outcome, Retry):
-        settlement.retry.error = outcome.error
+        settlement.retry.error = outcome.because
         if outcome.delay is not None:
             settlement.retry.delay.CopyFrom(_wire.to_duration(outcome.delay))
     elif isinstance(outcome, Fail):

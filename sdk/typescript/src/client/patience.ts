@@ -4,14 +4,16 @@ import { Backoff } from "../backoff.js";
 import type { KeyworkError } from "../errors.js";
 import type { Core } from "./core.js";
 
-/** What a try is given at least: one that ends sooner would tell nothing, and hide what the one before told. */
-const SHORTEST_TRY_MS = 50;
+/** The last try is made so long before the deadline. */
+const LAST_TRY_MS = 50;
 
 export class Patience {
   readonly #backoff = new Backoff();
   #deadline: number;
   /** Some try may have had an effect. */
   #doubt = false;
+  /** What the try before met. */
+  #before: KeyworkError | undefined;
 
   constructor(
     private readonly core: Core,
@@ -29,18 +31,25 @@ export class Patience {
   renew(): void {
     this.#deadline = performance.now() + this.core.options.submitDeadlineMs;
     this.#backoff.reset();
+    this.#before = undefined;
   }
 
   /**
    * Waits before the next try, after one that went to the server of that place; throws the error where another try is no
-   * use or comes too late.
+   * use, or the last was made.
    */
   async after(error: KeyworkError, place: number): Promise<void> {
     this.#doubt ||= !error.hasNoSideEffects();
-    const pause = Math.max(this.#backoff.next(), error.retryAfterMs ?? 0);
-    if (!error.isOutage() || pause + SHORTEST_TRY_MS >= this.leftMs()) throw error.withDoubt(this.#doubt);
+    const pause = pauseWithin(this.leftMs(), Math.max(this.#backoff.next(), error.retryAfterMs ?? 0));
+    if (!error.isOutage() || pause === undefined) throw this.#telling(error).withDoubt(this.#doubt);
+    this.#before = error;
     this.core.warnOfOutage(error, place);
     await this.pause(pause);
+  }
+
+  /** The last try has little time: that it ran out of it tells less than what the one before met. */
+  #telling(error: KeyworkError): KeyworkError {
+    return error.code === "DEADLINE_EXCEEDED" ? (this.#before ?? error) : error;
   }
 
   private async pause(ms: number): Promise<void> {
@@ -51,4 +60,10 @@ export class Patience {
       throw thrown;
     }
   }
+}
+
+/** The pause, cut so that a last try is made shortly before the deadline; `undefined`: that one was made. */
+export function pauseWithin(leftMs: number, pauseMs: number): number | undefined {
+  const left = leftMs - LAST_TRY_MS;
+  return left > 0 ? Math.min(pauseMs, left) : undefined;
 }

@@ -16,7 +16,7 @@ import { type SubmitAnswer, submitAnswer } from "../job.js";
 import { tryOffer } from "./batch.js";
 import { Bell } from "./bell.js";
 import type { CallOptions, Core } from "./core.js";
-import { Patience } from "./patience.js";
+import { Patience, pauseWithin } from "./patience.js";
 import type { Offer, Submit } from "./submit.js";
 
 /** The most offers that are unanswered at a time; servers stop reading at 4,096. */
@@ -273,8 +273,9 @@ class Pump {
   #offerAgain(index: number, flying: Flying, error: KeyworkError): boolean {
     if (!error.isOutage()) return false;
     flying.doubt ||= !error.hasNoSideEffects();
-    const pause = Math.max(error.retryAfterMs ?? 0, ITEM_PAUSE_MS);
-    if (performance.now() + pause >= flying.since + this.#core.options.submitDeadlineMs) return false;
+    const left = flying.since + this.#core.options.submitDeadlineMs - performance.now();
+    const pause = pauseWithin(left, Math.max(error.retryAfterMs ?? 0, ITEM_PAUSE_MS));
+    if (pause === undefined) return false;
     this.#core.warnOfOutage(error, this.#place);
     const timer = setTimeout(() => {
       this.#timers.delete(timer);

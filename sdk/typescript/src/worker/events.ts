@@ -54,5 +54,9 @@ export type WorkerEvent =
   | ThreadEvent
   /** It ends with an error, as `run` throws it. */
   | { readonly type: "failed"; readonly error: WorkerError }
-  /** It has stopped. `abandoned`: handlers that were still running and were left behind. */
-  | { readonly type: "stopped"; readonly abandoned: number };
+  /**
+   * It has stopped. `abandoned`: handlers that were still running and were left behind. `unconfirmed`: results of
+   * handlers that no server has confirmed; the jobs run again when their leases are over, unless the result came through
+   * after all.
+   */
+  | { readonly type: "stopped"; readonly abandoned: number; readonly unconfirmed: number };

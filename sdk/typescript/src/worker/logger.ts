@@ -3,7 +3,7 @@ import type { Job } from "../job.js";
 import { type Logger, named, Outage, say, WARNINGS } from "../logger.js";
 import { now } from "./clock.js";
 import type { WorkerEvent } from "./events.js";
-import { textOfThrown } from "./outcome.js";
+import { type HandlerRun, textOfThrown } from "./outcome.js";
 
 /** A server that has not answered by then is told of, although it may still answer. */
 const SLOW_MS = 1_000;
@@ -39,7 +39,7 @@ export class WorkerLog {
         this.#say("info", "draining: no more jobs are taken");
         break;
       case "stopped":
-        this.#stopped(event.abandoned);
+        this.#stopped(event.abandoned, event.unconfirmed);
         break;
       case "lease_lost":
         this.#say(
@@ -66,14 +66,25 @@ export class WorkerLog {
     }
   }
 
-  /** A handler threw an ordinary error. The text is in the line too: not every logger shows the second argument. */
-  handlerFailed(job: Job, error: unknown): void {
+  /** A handler ended, and its end counts: says so where it threw an ordinary error, or the job is dead. */
+  handlerEnded(job: Job, { outcome, error }: HandlerRun): void {
+    const isLast = job.maxAttempts > 0 && job.attempt >= job.maxAttempts;
+    if (outcome.as === "fail") this.#failed(job, true, outcome.reason);
+    else if (outcome.as !== "retry") return;
+    // The text is in the line too: not every logger shows the second argument.
+    else if (!outcome.chosen) this.#failed(job, isLast, textOfThrown(error), error);
+    else if (isLast) this.#failed(job, true, outcome.error);
+  }
+
+  #failed(job: Job, isDead: boolean, text: string, ...error: [unknown?]): void {
     const { attempt, maxAttempts } = job;
     const which = maxAttempts > 0 ? `${attempt} of ${maxAttempts}` : `${attempt}`;
-    const isLast = maxAttempts > 0 && attempt >= maxAttempts;
-    const follows = isLast ? "the job is a dead letter" : "the job is tried again";
-    const what = `the handler of ${nameOf(job)} failed at attempt ${which}, ${follows}`;
-    this.#say("warn", `${what}: ${textOfThrown(error)}`, error);
+    const follows = isDead ? "it is a dead letter" : "the job is tried again";
+    this.#say(
+      "warn",
+      `the handler of ${nameOf(job)} failed at attempt ${which}, ${follows}: ${text}`,
+      ...error,
+    );
   }
 
   /** The program's own listener threw. */
@@ -96,14 +107,17 @@ export class WorkerLog {
     this.#say("warn", `no session with a server, trying again: ${named(endpoint, error)}`);
   }
 
-  #stopped(abandoned: number): void {
+  #stopped(abandoned: number, unconfirmed: number): void {
     clearTimeout(this.#slow);
-    if (abandoned === 0) {
-      this.#say("info", "stopped");
-      return;
+    if (abandoned > 0) {
+      const handlers = abandoned === 1 ? "1 handler that runs on" : `${abandoned} handlers that run on`;
+      this.#say("warn", `stopped, and left behind ${handlers} until the process ends`);
     }
-    const handlers = abandoned === 1 ? "1 handler that runs on" : `${abandoned} handlers that run on`;
-    this.#say("warn", `stopped, and left behind ${handlers} until the process ends`);
+    if (unconfirmed > 0) {
+      const results = `unconfirmed results of handlers: ${unconfirmed}`;
+      this.#say("warn", `stopped, ${results}; their jobs run again when their leases are over`);
+    }
+    if (abandoned === 0 && unconfirmed === 0) this.#say("info", "stopped");
   }
 
   #say(level: "debug" | "info" | "warn", text: string, ...error: [unknown?]): void {

@@ -123,7 +123,8 @@ export function textOfThrown(thrown: unknown): string {
 function ownText(thrown: unknown): string {
   try {
     if (!(thrown instanceof Error)) return typeof thrown === "string" ? thrown : inspect(thrown);
-    if (thrown.message) return String(thrown.message);
+    const { name, message } = thrown;
+    if (message) return !name || name === "Error" ? String(message) : `${name}: ${message}`;
     // Such as that of a connection that failed with every address of a name.
     const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [];
     return errors.slice(0, 10).map(ownText).join("; ") || thrown.name;

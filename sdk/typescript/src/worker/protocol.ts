@@ -41,7 +41,7 @@ export type ToMain =
   | { kind: "abort" }
   | { kind: "event"; event: ThreadEvent }
   /** The last message. */
-  | { kind: "ended"; error: WorkerErrorParts | undefined; abandoned: number };
+  | { kind: "ended"; error: WorkerErrorParts | undefined; abandoned: number; unconfirmed: number };
 
 /** A handler has ended. */
 export interface Finished {

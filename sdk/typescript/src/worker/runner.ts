@@ -6,7 +6,7 @@ import { Job } from "../job.js";
 import { now } from "./clock.js";
 import { Context } from "./context.js";
 import type { Chain } from "./handler.js";
-import type { Outcome } from "./outcome.js";
+import type { HandlerRun, Outcome } from "./outcome.js";
 import type { Finished, ToMain } from "./protocol.js";
 import type { CancelReason, Shared } from "./shared.js";
 
@@ -19,7 +19,7 @@ export class Runner {
   readonly #chain: Chain;
   readonly #shared: Shared;
   readonly #report: (finished: Finished[]) => void;
-  readonly #onFailure: (job: Job, error: unknown) => void;
+  readonly #onEnd: (job: Job, run: HandlerRun) => void;
   readonly #running = new Map<number, { readonly context: Context; readonly slot: number }>();
   #starts: Start[] = [];
   #starting = false;
@@ -27,17 +27,17 @@ export class Runner {
   #reportAsked = false;
   #reportedAt = 0;
 
-  /** `report` is told how handlers ended; `onFailure`, of each that threw an ordinary error. */
+  /** `report` is told how handlers ended; `onEnd`, for the log, of each whose end counts. */
   constructor(
     chain: Chain,
     shared: Shared,
     report: (finished: Finished[]) => void,
-    onFailure: (job: Job, error: unknown) => void,
+    onEnd: (job: Job, run: HandlerRun) => void,
   ) {
     this.#chain = chain;
     this.#shared = shared;
     this.#report = report;
-    this.#onFailure = onFailure;
+    this.#onEnd = onEnd;
   }
 
   /** How many handlers run. */
@@ -81,13 +81,12 @@ export class Runner {
   }
 
   async #run(lease: number, context: Context, job: Job): Promise<void> {
-    const { outcome, error } = await this.#chain(context, job);
+    const run = await this.#chain(context, job);
     this.#running.delete(lease);
     context.freeze();
-    this.#ended(lease, outcome, true);
-    // What it threw because it was told to stop is no news.
-    const failed = outcome.as === "retry" && !outcome.chosen && !context.isCancelled;
-    if (failed) this.#onFailure(job, error);
+    this.#ended(lease, run.outcome, true);
+    // The rest is dropped.
+    if (context.reason === undefined || context.reason === "WORKER_SHUTDOWN") this.#onEnd(job, run);
   }
 
   #ended(lease: number, outcome: Outcome, ran: boolean): void {

@@ -137,24 +137,25 @@ export class Worker implements AsyncDisposable {
       chain,
       this.#shared,
       (finished) => this.#post({ finished }),
-      (job, error) => this.#log.handlerFailed(job, error),
+      (job, run) => this.#log.handlerEnded(job, run),
     );
     const ended = await this.#runThread(runner);
     this.#shared.live = false;
     this.#thread = undefined;
     if (ended.error !== undefined) this.#tell({ type: "failed", error: ended.error });
-    this.#tell({ type: "stopped", abandoned: ended.abandoned });
+    const { abandoned, unconfirmed } = ended;
+    this.#tell({ type: "stopped", abandoned, unconfirmed });
     if (ended.error !== undefined) throw ended.error;
   }
 
   /** Runs the lease thread to its end. */
-  #runThread(runner: Runner): Promise<{ error: WorkerError | undefined; abandoned: number }> {
+  #runThread(runner: Runner): Promise<Ended<WorkerError>> {
     return new Promise((resolve) => {
       const broken = (cause?: unknown) => {
         runner.cancelAll("LEASE_LOST");
-        resolve({ error: new WorkerError("BROKEN", cause), abandoned: runner.running });
+        resolve({ error: new WorkerError("BROKEN", cause), abandoned: runner.running, unconfirmed: 0 });
       };
-      let end: { error: WorkerErrorParts | undefined; abandoned: number } | undefined;
+      let end: Ended<WorkerErrorParts> | undefined;
       let thread: Thread;
       try {
         thread = this.#makeThread();
@@ -178,7 +179,7 @@ export class Worker implements AsyncDisposable {
       thread.on("error", broken);
       thread.on("exit", () => {
         if (end === undefined) broken();
-        else resolve({ error: end.error && workerError(end.error), abandoned: end.abandoned });
+        else resolve({ ...end, error: end.error && workerError(end.error) });
       });
     });
   }
@@ -230,6 +231,13 @@ export class Worker implements AsyncDisposable {
     this.#listenerFailed = true;
     this.#log.listenerFailed(thrown);
   }
+}
+
+/** How the lease thread ended. */
+interface Ended<Error> {
+  readonly error: Error | undefined;
+  readonly abandoned: number;
+  readonly unconfirmed: number;
 }
 
 function checked(options: WorkerOptions): WorkerOptions {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from keywork import outcomes
 from keywork._log import log
 from keywork._worker import logs
-from keywork.outcomes import Complete, Outcome, Release, Retry
+from keywork.outcomes import Complete, Outcome, Release
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -63,8 +63,7 @@ class Around:
         self._log(error)
 
     def _log(self, error: BaseException | None) -> None:
-        if isinstance(self.outcome, Retry) and not self.outcome.chosen:
-            logs.handler_failed(self._context, self._job, self.outcome.error, error)
+        logs.handler_ended(self._context, self._job, self.outcome, error)
 
     def _end_span(self, error: BaseException | None) -> None:
         if self._span is None:

@@ -61,6 +61,8 @@ class Driver(Receiving, Sending):
         #: When the next step of stopping is due.
         self.stop_at = now + FAR
         self.error: WorkerError | None = None
+        #: Results of handlers that were given up, since the session can never go on.
+        self.given_up = 0
         self.backoff = Backoff()
         #: When a server that is being reached has had its time to answer.
         self.answer_by: float | None = None
@@ -97,7 +99,7 @@ class Driver(Receiving, Sending):
         self.shared.healthy = False
         if self.error is not None:
             self.shared.tell(events.Failed(self.error))
-        self.shared.tell(events.Stopped(len(left)))
+        self.shared.tell(events.Stopped(len(left), self.given_up + self.leases.unconfirmed))
 
     def _take(self, patience: float) -> None:
         """Waits for something to happen, and deals with all that has happened."""
@@ -257,6 +259,7 @@ class Driver(Receiving, Sending):
         self.session.live = False
         self.shared.healthy = False
         self.link.close_now()
+        self.given_up = self.leases.unconfirmed
         for held in list(self.leases.held()):
             self.leases.settled(held)
             self.lose(held, CancelReason.LEASE_LOST, None, now)

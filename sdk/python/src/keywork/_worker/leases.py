@@ -126,6 +126,11 @@ class Leases:
         """How many handler slots are occupied by handlers that have lost their lease."""
         return len(self._lost)
 
+    @property
+    def unconfirmed(self) -> int:
+        """How many handlers have ended whose settlement the server has not confirmed."""
+        return sum(held.phase is Phase.SETTLING and held.handle is not None for held in self.held())
+
     def is_empty(self) -> bool:
         """Nothing is held, and no handler runs."""
         return not self._by_token and not self._lost

@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING, Any
 from keywork import events
 from keywork._log import Outage, log
 from keywork._worker.aside import Aside
+from keywork.outcomes import Fail, Retry, settled_as
 
 if TYPE_CHECKING:
     from keywork.context import Context
     from keywork.events import Event
     from keywork.job import Job
+    from keywork.outcomes import Outcome
 
 #: The most messages that wait for a log that is slow.
 WAITING = 10_000
+#: What follows from a job's last failure.
+LAST = "it was the job's last attempt: it is a dead letter"
 
 
 class Logs:
@@ -73,7 +77,10 @@ class Logs:
     def _stopped(self, event: events.Stopped) -> None:
         if event.abandoned:
             self.write(logging.WARNING, "stopped, with %d handlers left behind that did not end", event.abandoned)
-        else:
+        if event.unconfirmed:
+            text = "stopped, with %d results of handlers unconfirmed: their jobs run again when their leases are over"
+            self.write(logging.WARNING, text, event.unconfirmed)
+        if not event.abandoned and not event.unconfirmed:
             self.write(logging.INFO, "stopped")
 
     def close(self) -> None:
@@ -81,14 +88,31 @@ class Logs:
         self._aside.close()
 
 
-def handler_failed(context: Context, job: Job, text: str, error: BaseException | None) -> None:
-    """A handler ended with an ordinary error. One of a handler that was told to stop is most likely due to that."""
+def handler_ended(context: Context, job: Job, outcome: Outcome, error: BaseException | None) -> None:
+    """A handler ended: says so where that was an ordinary error, or the job's death."""
+    if isinstance(outcome, Retry) and not outcome.chosen:
+        _handler_failed(context, job, outcome.because, error)
+    elif settled_as(outcome, context.reason) is None:
+        return  # It is dropped.
+    elif isinstance(outcome, Fail):
+        _write(logging.WARNING, job, "for good, as it says: it is a dead letter", outcome.reason)
+    elif isinstance(outcome, Retry) and _is_last(job):
+        _write(logging.WARNING, job, LAST, outcome.because)
+
+
+def _handler_failed(context: Context, job: Job, text: str, error: BaseException | None) -> None:
+    """An ordinary error. One of a handler that was told to stop is most likely due to that."""
     if context.reason is not None:
-        level, follows = logging.DEBUG, f"after it was cancelled: {context.reason.name}"
-    elif job.attempt < job.max_attempts or not job.max_attempts:
-        level, follows = logging.WARNING, "the job is tried again"
+        _write(logging.DEBUG, job, f"after it was cancelled: {context.reason.name}", text, error)
     else:
-        level, follows = logging.WARNING, "it was the job's last attempt: it is a dead letter"
+        _write(logging.WARNING, job, LAST if _is_last(job) else "the job is tried again", text, error)
+
+
+def _is_last(job: Job) -> bool:
+    return 0 < job.max_attempts <= job.attempt
+
+
+def _write(level: int, job: Job, follows: str, text: str, error: BaseException | None = None) -> None:
     form = "the handler of key %r of queue %s failed in attempt %d (%s): %s"
     # A log that is broken is no reason to lose what became of the job.
     with contextlib.suppress(Exception):

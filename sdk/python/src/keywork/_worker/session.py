@@ -208,7 +208,7 @@ class Receiving:
         if isinstance(held.outcome, Retry) and held.outcome.delay is None:
             self.leases.settled(held)
             return
-        held.outcome = Retry(error=f"the server refused the settlement: {text}")
+        held.outcome = Retry(because=f"the server refused the settlement: {text}")
         self.outbox.push(held)
 
     def _on_go_away(self, away: pb.GoAway, now: float) -> None:

@@ -164,6 +164,10 @@ class Client(Core):
         """A page of a queue's dead letters, oldest first; `key` narrows it to one key."""
         return self._do(_calls.list_dead_jobs(queue, key, page_size, page_token))
 
+    def dead_jobs(self, queue: str, *, key: str = "", page_size: int = 0) -> Generator[DeadJob, None, None]:
+        """Yields all of a queue's dead letters, oldest first, and reads them page by page."""
+        yield from _paged(lambda token: self.list_dead_jobs(queue, key=key, page_size=page_size, page_token=token))
+
     def redrive_dead_jobs(self, queue: str, dead_ids: Iterable[int]) -> list[Redriven]:
         """Submits these dead letters again, with attempts counted from 1.
 
@@ -220,6 +224,10 @@ class Client(Core):
     def list_queues(self, *, page_size: int = 0, page_token: str = "") -> Page[Queue]:
         """A page of all queues, by name."""
         return self._do(_calls.list_queues(page_size, page_token))
+
+    def queues(self, *, page_size: int = 0) -> Generator[Queue, None, None]:
+        """Yields all queues, by name, and reads them page by page."""
+        yield from _paged(lambda token: self.list_queues(page_size=page_size, page_token=token))
 
     def delete_queue(self, name: str, *, force: bool = False) -> None:
         """Deletes a queue; with `force` also when it holds jobs or dead letters."""
@@ -291,6 +299,15 @@ class Client(Core):
 
 def _around(interceptor: SubmitInterceptor, following: SubmitNext, submit: Submit) -> Submitted:
     return interceptor(submit, following)
+
+
+def _paged(fetch: Callable[[str], Page[T]]) -> Iterator[T]:
+    page = fetch("")
+    while True:
+        yield from page
+        if not page.next_page_token:
+            return
+        page = fetch(page.next_page_token)
 
 
 def _arrived(arrived: SimpleQueue[list[Answer]], *, wait: bool) -> Iterator[list[Answer]]:

@@ -79,6 +79,8 @@ export class Driver {
   #stop: Stop = { is: "no" };
   #order = Order.Work;
   #error: WorkerErrorParts | undefined;
+  /** Results of handlers that were given up, since the session can never go on. */
+  #givenUp = 0;
   /** When the leases' fences are to be looked at next. */
   #nextSweep = Number.POSITIVE_INFINITY;
   /** For the main thread, at the end of the turn. */
@@ -198,7 +200,7 @@ export class Driver {
     const held = this.leases.get(lease);
     if (held === undefined) return;
     if (fenceOf(held, this.terms, this.session.broke) <= at) lose(this, held, "LEASE_LOST", undefined, at);
-    if (this.leases.finish(held, outcome)) this.outbox.push(held);
+    if (this.leases.finish(held, outcome, ran)) this.outbox.push(held);
     else if (ran) this.shared.count("droppedResults");
   }
 
@@ -284,6 +286,7 @@ export class Driver {
     this.session.live = false;
     this.shared.live = false;
     this.link.closeNow();
+    this.#givenUp = this.leases.unconfirmed;
     for (const held of [...this.leases.held()]) {
       if (!this.leases.settled(held)) lose(this, held, "LEASE_LOST", undefined, at);
     }
@@ -304,8 +307,9 @@ export class Driver {
     clearTimeout(this.#timer);
     this.shared.live = false;
     const abandoned = this.leases.occupied;
+    const unconfirmed = this.#givenUp + this.leases.unconfirmed;
     this.#cancelAll("LEASE_LOST");
-    this.#mail.push({ kind: "ended", error: this.#error, abandoned });
+    this.#mail.push({ kind: "ended", error: this.#error, abandoned, unconfirmed });
     void this.link.close().finally(() => {
       this.#postMail();
       this.#port.close();

@@ -30,8 +30,8 @@ type Phase =
   | { readonly is: "waiting"; readonly job: JobFields }
   /** Its handler runs. */
   | { readonly is: "running" }
-  /** Its handler has ended; the server has not confirmed the settlement. */
-  | { readonly is: "settling"; readonly outcome: Outcome }
+  /** Its handler has ended, or never ran; the server has not confirmed the settlement. */
+  | { readonly is: "settling"; readonly outcome: Outcome; readonly ran: boolean }
   /** The lease is lost and the handler still runs, in its slot. */
   | { readonly is: "lost"; readonly since: number; reported: boolean };
 
@@ -114,6 +114,11 @@ export class Leases {
     return this.#lost;
   }
 
+  /** How many handlers have ended whose settlement the server has not confirmed. */
+  get unconfirmed(): number {
+    return [...this.held()].filter(({ phase }) => phase.is === "settling" && phase.ran).length;
+  }
+
   get isEmpty(): boolean {
     return this.#all.size === 0;
   }
@@ -138,10 +143,10 @@ export class Leases {
     return job;
   }
 
-  /** The handler has ended. True: its outcome is to be sent. False: it is dropped. */
-  finish(held: Held, outcome: Outcome): boolean {
+  /** The handler has ended, or did not even run. True: its outcome is to be sent. False: it is dropped. */
+  finish(held: Held, outcome: Outcome, ran: boolean): boolean {
     if (held.phase.is === "running") {
-      held.phase = { is: "settling", outcome };
+      held.phase = { is: "settling", outcome, ran };
       this.#vacate(held);
       return true;
     }
@@ -162,13 +167,13 @@ export class Leases {
   /** Waiting → Settling: the job goes back without having been started. */
   giveBack(held: Held): boolean {
     if (held.phase.is !== "waiting") return false;
-    held.phase = { is: "settling", outcome: { as: "release" } };
+    held.phase = { is: "settling", outcome: { as: "release" }, ran: false };
     return true;
   }
 
   /** Settles a lease otherwise than was refused. */
   settleAs(held: Held, outcome: Outcome): void {
-    if (held.phase.is === "settling") held.phase = { is: "settling", outcome };
+    if (held.phase.is === "settling") held.phase = { ...held.phase, outcome };
   }
 
   /** The server has confirmed a settlement, or has said that there is nothing to settle. */
