@@ -9,6 +9,7 @@ use keywork_model::{
     token::LeaseFacts,
 };
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::{engine::Engine, queue::Queue};
 
@@ -34,14 +35,15 @@ pub enum Outcome {
 pub(crate) struct Settling {
     pub(crate) facts: LeaseFacts,
     pub(crate) settlement: Settlement,
-    /// Whether the lease was known to be in time when this began.
-    pub(crate) in_time: bool,
+    /// Until when nobody else can have had the job.
+    pub(crate) good_until: Instant,
 }
 
 impl Settling {
-    /// What is said when nothing of the lease is left: before the deadline nobody else can have had it.
+    /// What is said when nothing of the lease is left: before the deadline nobody else can have had it. What counts
+    /// is when that was seen, not when it was asked: JetStream may have taken long to answer.
     fn gone(&self) -> Outcome {
-        if self.in_time {
+        if Instant::now() < self.good_until {
             Outcome::AlreadySettled
         } else {
             Outcome::LeaseLost

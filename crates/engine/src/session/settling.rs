@@ -122,14 +122,7 @@ pub(crate) fn start<T>(
             }
             Start::Quick
         }
-        Begun::Held(_) => Start::Slow(surely(
-            engine.clone(),
-            queue,
-            facts,
-            token,
-            settlement,
-            true,
-        )),
+        Begun::Held(_) => Start::Slow(surely(engine.clone(), queue, facts, token, settlement)),
         Begun::Unknown if facts.server != engine.server() => Start::Slow(at_its_server(
             engine.clone(),
             queue,
@@ -137,17 +130,7 @@ pub(crate) fn start<T>(
             token,
             settlement,
         )),
-        Begun::Unknown => {
-            let in_time = facts.valid_until > keywork_jetstream::clock::now();
-            Start::Slow(surely(
-                engine.clone(),
-                queue,
-                facts,
-                token,
-                settlement,
-                in_time,
-            ))
-        }
+        Begun::Unknown => Start::Slow(surely(engine.clone(), queue, facts, token, settlement)),
     }
 }
 
@@ -175,14 +158,7 @@ pub(crate) fn finish(
                 ..
             } = quick;
             let settlement = Settlement::Complete;
-            return Err(surely(
-                engine.clone(),
-                queue,
-                facts,
-                token,
-                settlement,
-                true,
-            ));
+            return Err(surely(engine.clone(), queue, facts, token, settlement));
         }
     };
     if outcome == Outcome::Settled {
@@ -269,8 +245,7 @@ fn at_its_server(
                 refused: None,
             };
         }
-        let in_time = facts.valid_until > keywork_jetstream::clock::now();
-        surely(engine, queue, facts, token, settlement, in_time).await
+        surely(engine, queue, facts, token, settlement).await
     })
 }
 
@@ -280,16 +255,15 @@ fn surely(
     facts: LeaseFacts,
     token: Bytes,
     settlement: Settlement,
-    in_time: bool,
 ) -> BoxFuture<'static, SettleResult> {
     Box::pin(async move {
         let sequence = facts.sequence;
         let (server, session) = (facts.server, facts.session);
-        let in_time = in_time && queue.live_or_unknown(sequence);
+        let good_until = queue.good_until(&facts);
         let settling = Settling {
             facts,
             settlement,
-            in_time,
+            good_until,
         };
         let outcome = settle::settle(&queue, &settling).await;
         queue.settled(&engine, sequence, outcome, settling.settlement);
@@ -318,8 +292,7 @@ fn open_and_settle(
                 if facts.server != engine.server() {
                     return at_its_server(engine, queue, facts, token, settlement).await;
                 }
-                let in_time = facts.valid_until > keywork_jetstream::clock::now();
-                return surely(engine, queue, facts, token, settlement, in_time).await;
+                return surely(engine, queue, facts, token, settlement).await;
             }
             Ok(_) | Err(crate::OpenError::Unknown(_)) => Outcome::LeaseLost,
             Err(_) => Outcome::TryAgain,
@@ -333,13 +306,15 @@ fn open_and_settle(
 }
 
 impl Queue {
-    /// Whether a lease that this server knows is still before its deadline.
-    fn live_or_unknown(&self, sequence: u64) -> bool {
-        let state = self.state.lock();
-        state
+    /// The deadline of a lease, as far as this server knows it; of one that it does not know, by its token.
+    fn good_until(&self, facts: &LeaseFacts) -> Instant {
+        let known = self
+            .state
+            .lock()
             .leases
-            .get(sequence)
-            .is_none_or(|lease| Instant::now() < lease.deadline)
+            .get(facts.sequence)
+            .map(|l| l.deadline);
+        known.unwrap_or_else(|| self.proven(facts.valid_until))
     }
 
     /// Takes in what the sure way found. How a lease ended whose job goes on is remembered until its
