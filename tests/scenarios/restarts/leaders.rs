@@ -128,6 +128,73 @@ async fn law_1_no_key_is_given_twice_while_leaders_are_killed() {
     assert_eq!(delivered.len(), count);
 }
 
+/// Leases so many jobs by unary pulls.
+async fn pull_all(at: &mut Client, count: usize) -> Vec<Delivery> {
+    let mut held = Vec::new();
+    while held.len() < count {
+        let request = proto::PullRequest {
+            queue: QUEUE.into(),
+            max_jobs: u32::try_from(count - held.len()).expect("a count"),
+            wait: Some(wire(SOON)),
+            ..Default::default()
+        };
+        if let Ok(answer) = at.pull(request).await {
+            held.extend(answer.into_inner().deliveries);
+        }
+    }
+    held
+}
+
+/// Settles leases until each has an answer that is final.
+async fn settle_all(at: &mut Client, held: &[Delivery]) -> HashMap<String, Settled> {
+    let mut answers = HashMap::new();
+    while answers.len() < held.len() {
+        let open = held.iter().filter(|d| !answers.contains_key(&key_of(d)));
+        let open: Vec<&Delivery> = open.collect();
+        let settlements = open.iter().map(|d| settlement(&d.lease_token, fail()));
+        let settlements = settlements.collect();
+        let answer = at.ack(proto::AckRequest { settlements }).await;
+        let results = answer.expect("an answer to an ack").into_inner().results;
+        for (delivery, result) in open.into_iter().zip(results) {
+            if result.outcome() != Settled::TryAgain {
+                answers.insert(key_of(delivery), result.outcome());
+            }
+        }
+    }
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_3_no_lease_that_went_to_another_is_called_settled_while_leaders_are_killed() {
+    const JOBS: usize = 60;
+    let (cluster, a, b) = cluster_with_two_servers().await;
+    make_queue(&a, QUEUE, lease_of(SHORT_LEASE)).await;
+    let mut at = client(&a).await;
+    for round in 0..3 {
+        create_all(&mut at, QUEUE, &keys(&format!("key-{round}"), JOBS)).await;
+        let leader = leader(&cluster).await;
+        let held = pull_all(&mut at, JOBS).await;
+        sleep(SHORT_LEASE * 3 / 5).await;
+        leader.kill();
+        // Another takes what is given again, and keeps it.
+        let mut takers = JoinSet::new();
+        let mut taker = client(&b).await;
+        takers.spawn(async move { pull_all(&mut taker, 1_000).await });
+
+        for (key, answer) in settle_all(&mut at, &held).await {
+            let outstanding = job(&mut at, QUEUE, &key).await;
+            if answer != Settled::LeaseLost {
+                assert_eq!(outstanding, None, "{key} was called {answer:?}");
+            }
+        }
+        drop(takers);
+        leader.restart().await;
+        cluster.wait_until_whole().await;
+        let purge = proto::PurgeQueueRequest { name: QUEUE.into() };
+        admin(&a).await.purge_queue(purge).await.expect("a purge");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn law_7_every_settled_is_true_when_nats_is_killed() {
     const JOBS: usize = 3_000;
