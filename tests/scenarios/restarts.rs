@@ -30,8 +30,8 @@ use tokio::{
 use crate::support::{
     Careful, Client, Ledger, SHORT_LEASE, SOON, Session, ack, admin, client,
     cluster_with_two_servers, complete, create, create_all, dead, fail, hello, job, key_of, keys,
-    make_queue, offer, one_server, pull, release, retry_after, server_on, settlement, short_lease,
-    submit, unwire, wire,
+    leader_of_consumer, make_queue, offer, one_server, pull, release, retry_after, server_on,
+    settlement, short_lease, submit, unwire, wire,
 };
 
 const QUEUE: &str = "restarts";

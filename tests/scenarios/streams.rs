@@ -22,7 +22,7 @@ use keywork::proto::{
     lease_response::Message as Down,
 };
 use keywork_sdk::worker::WorkerError;
-use keywork_testkit::{KeyworkServer, NatsCluster, NatsServer, eventually, eventually_some};
+use keywork_testkit::{KeyworkServer, NatsServer, eventually, eventually_some};
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
@@ -35,8 +35,8 @@ use tonic_health::pb::{
 
 use crate::support::{
     Client, Runs, SHORT_LEASE, SOON, Session, Working, channel, client, cluster_with_two_servers,
-    complete, create, fail, field, hello, job, make_queue, one_server, pull, reason, release, sdk,
-    server_on, sessions_of, settlement, short_lease, submit, wire,
+    complete, create, fail, field, hello, job, leader_of_consumer, make_queue, one_server, pull,
+    reason, release, sdk, server_on, sessions_of, settlement, short_lease, submit, wire,
 };
 use relay::Relay;
 

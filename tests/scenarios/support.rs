@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use async_nats::jetstream;
 use bytes::Bytes;
 use keywork::proto::{
     self, Delivery, LostLease, SettlementOutcome, SubmitOutcome, lease_request::Message as Up,

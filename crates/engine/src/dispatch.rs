@@ -134,6 +134,11 @@ impl Dispatcher {
         };
         self.quiet = false;
         self.queue.learn_waits(last.pending > 0);
+        let redelivered = deliveries.iter().any(|delivery| delivery.count > 1);
+        if redelivered && !self.queue.look_at_keeper().await {
+            // They stay pending, and come back when their time runs out.
+            return;
+        }
         if !self.queue.sound() || !certain(&self.queue).await {
             // They stay pending, and come back when their time runs out.
             return;

@@ -41,6 +41,8 @@ pub(crate) struct Guard {
     ack_wait: Duration,
     /// Whether everything up to the boundary was drawn since the wait began.
     drawn: bool,
+    /// Several nodes agree on each delivery before it is sent: one that says it is the first is.
+    agreed: bool,
 }
 
 /// What the servers remember of a queue's NATS server.
@@ -74,6 +76,7 @@ impl Guard {
             dropped_at: HashMap::new(),
             ack_wait: info.ack_wait,
             drawn: false,
+            agreed: info.replicas > 1,
         }
     }
 
@@ -123,7 +126,7 @@ impl Guard {
         self.dropped = 0;
         self.dropped_at.clear();
         self.ack_wait = ack_wait;
-        self.drawn = false;
+        self.drawn = self.agreed;
     }
 
     /// Whether NATS, since its restart, waited for this one in vain: nobody has extended it since it was
@@ -134,10 +137,13 @@ impl Guard {
         dropped.is_some_and(|at| now.duration_since(*at) >= at_least)
     }
 
-    /// Judges a delivery.
-    pub(crate) fn judge(&mut self, sequence: u64, now: Instant) -> Verdict {
+    /// Judges a delivery, `count` of its sequence.
+    pub(crate) fn judge(&mut self, sequence: u64, count: u64, now: Instant) -> Verdict {
         if sequence > self.boundary {
             self.drawn = true;
+            return Verdict::Certain;
+        }
+        if self.agreed && count == 1 {
             return Verdict::Certain;
         }
         if self.waiting(now) {
@@ -156,6 +162,19 @@ impl Guard {
 }
 
 impl Queue {
+    /// Looks whether redeliveries may come early, before they are dealt with: where several nodes keep the
+    /// consumer, its leadership may have moved a moment ago. False: that could not be found out.
+    pub(crate) async fn look_at_keeper(&self) -> bool {
+        if !self.jobs.replicated() {
+            return true;
+        }
+        let info = self.jobs.info().await;
+        if let Ok(info) = &info {
+            self.guard.lock().saw_keeper(&info.keeper);
+        }
+        info.is_ok()
+    }
+
     /// Finds out whether NATS was restarted, and begins the wait if it was.
     ///
     /// # Errors
@@ -175,7 +194,7 @@ impl Queue {
         };
         let restarted = !known.is_empty() && known != info.keeper;
         if restarted && !(first && seen.clean) {
-            tracing::info!(queue = %self.name, "NATS was restarted: waiting for old leases");
+            tracing::info!(queue = %self.name, "NATS was restarted, or has another leader: waiting for old leases");
             self.delete_ended().await?;
             self.guard
                 .lock()
@@ -319,7 +338,8 @@ impl Queue {
 
     /// Judges a delivery in the light of restarts.
     pub(crate) fn judge(&self, delivery: &Delivery, now: Instant) -> Verdict {
-        self.guard.lock().judge(delivery.stored.sequence, now)
+        let (sequence, count) = (delivery.stored.sequence, delivery.count);
+        self.guard.lock().judge(sequence, count, now)
     }
 }
 
@@ -339,6 +359,7 @@ mod tests {
             dropped_at: HashMap::new(),
             ack_wait: Duration::ZERO,
             drawn: false,
+            agreed: false,
         }
     }
 
@@ -347,20 +368,20 @@ mod tests {
         let (mut guard, now) = (guard(), Instant::now());
         guard.begin(10, Duration::from_secs(16), now);
         let drawn = now + Duration::from_millis(100);
-        assert_eq!(guard.judge(10, drawn), Verdict::Drop);
-        assert_eq!(guard.judge(8, drawn), Verdict::Drop);
+        assert_eq!(guard.judge(10, 2, drawn), Verdict::Drop);
+        assert_eq!(guard.judge(8, 2, drawn), Verdict::Drop);
         let early = drawn + Duration::from_secs(13);
-        assert_eq!(guard.judge(8, early), Verdict::Drop);
+        assert_eq!(guard.judge(8, 2, early), Verdict::Drop);
         let again = drawn + Duration::from_secs(16);
         assert!(guard.waiting(again));
-        assert_eq!(guard.judge(10, again), Verdict::Forgiven);
+        assert_eq!(guard.judge(10, 2, again), Verdict::Forgiven);
         assert_eq!(
-            guard.judge(9, again),
+            guard.judge(9, 2, again),
             Verdict::Drop,
             "it was never waited for"
         );
         assert_eq!(
-            guard.judge(8, again),
+            guard.judge(8, 2, again),
             Verdict::Drop,
             "nor this one for long"
         );
@@ -370,14 +391,24 @@ mod tests {
     fn while_the_wait_is_on_only_new_sequences_are_served() {
         let (mut guard, now) = (guard(), Instant::now());
         guard.begin(10, Duration::from_secs(3), now);
-        assert_eq!(guard.judge(10, now), Verdict::Drop);
-        assert_eq!(guard.judge(11, now), Verdict::Certain);
+        assert_eq!(guard.judge(10, 2, now), Verdict::Drop);
+        assert_eq!(guard.judge(11, 2, now), Verdict::Certain);
         let after = now + Duration::from_secs(7);
-        assert_eq!(guard.judge(10, after), Verdict::Forgiven);
+        assert_eq!(guard.judge(10, 2, after), Verdict::Forgiven);
         assert_eq!(
-            guard.judge(10, after + Duration::from_secs(7)),
+            guard.judge(10, 2, after + Duration::from_secs(7)),
             Verdict::Certain
         );
+    }
+
+    #[test]
+    fn a_first_delivery_that_nodes_agreed_on_is_served_in_the_wait() {
+        let (mut guard, now) = (guard(), Instant::now());
+        guard.agreed = true;
+        guard.begin(10, Duration::from_secs(3), now);
+        assert!(!guard.must_draw(now));
+        assert_eq!(guard.judge(10, 1, now), Verdict::Certain);
+        assert_eq!(guard.judge(9, 2, now), Verdict::Drop);
     }
 
     #[test]
@@ -386,7 +417,7 @@ mod tests {
         guard.begin(1_000_000, Duration::from_secs(3), now);
         for sequence in 0..u64::from(MOST_DROPPED) {
             assert!(guard.may_ask(now));
-            guard.judge(sequence, now);
+            guard.judge(sequence, 2, now);
         }
         assert!(!guard.may_ask(now));
         assert!(guard.may_ask(now + Duration::from_secs(7)));

@@ -123,6 +123,7 @@ pub struct ConsumerInfo {
     pub num_pending: u64,
     #[serde(default)]
     paused: bool,
+    cluster: Option<ClusterInfo>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -400,15 +401,17 @@ impl Nats {
             .map_err(known(queue))
     }
 
-    /// What changes when deliveries are forgotten. A consumer that was made anew knows none. With one
-    /// replica a killed server forgets the last ones: alone it then has another id, in a cluster its
-    /// leadership begins anew.
+    /// What changes when deliveries are forgotten, or when they were made. A consumer that was made anew knows
+    /// none. With one replica a killed server forgets the last ones: alone it then has another id, in a cluster
+    /// its leadership begins anew. With more, a new leader of the consumer knows all deliveries, and takes those
+    /// that were not extended since for as old as their jobs.
     fn keeper(&self, stream: &StreamInfo, consumer: &ConsumerInfo) -> String {
         let made = consumer.created;
-        if replicas(stream) > 1 {
-            return format!("consumer of {made}");
-        }
-        let cluster = stream.cluster.as_ref();
+        let cluster = if replicas(stream) > 1 {
+            consumer.cluster.as_ref()
+        } else {
+            stream.cluster.as_ref()
+        };
         match cluster.and_then(|c| c.leader.as_ref().zip(c.leader_since.as_ref())) {
             Some((leader, since)) => format!("{leader} since {since}, consumer of {made}"),
             None => format!("{}, consumer of {made}", self.server_id()),

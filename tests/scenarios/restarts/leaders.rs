@@ -195,6 +195,40 @@ async fn law_3_no_lease_that_went_to_another_is_called_settled_while_leaders_are
     }
 }
 
+/// A new leader of the consumer takes a delivery that was not extended since for as old as its job.
+#[tokio::test(flavor = "multi_thread")]
+async fn law_4_leases_of_jobs_that_waited_for_long_hold_when_the_consumers_leader_goes() {
+    const JOBS: usize = 30;
+    let lease = Duration::from_secs(9);
+    let (cluster, a, b) = cluster_with_two_servers().await;
+    make_queue(&a, QUEUE, lease_of(lease)).await;
+    let mut at = client(&a).await;
+    create_all(&mut at, QUEUE, &keys("key", JOBS)).await;
+    // JetStream's own wait is a second longer than the lease.
+    sleep(lease + Duration::from_secs(2)).await;
+    let leader = cluster.node(&leader_of_consumer(&cluster, QUEUE).await);
+    let (mut session, held, _) = leased(&mut at, "holder", JOBS).await;
+    leader.stop().await;
+
+    let mut at_b = client(&b).await;
+    let mut other = Session::open(&mut at_b, hello("other", QUEUE, 1_000)).await;
+    let _beating = other.keep_beating(Vec::new());
+    assert!(
+        other.nothing_for(Duration::from_secs(4)).await,
+        "a lease went to another before its deadline"
+    );
+    let tokens = tokens_of(&held);
+    assert_eq!(session.beat(&tokens.iter().collect::<Vec<_>>()).await, []);
+    // New jobs are served meanwhile.
+    create(&mut at, QUEUE, "new").await;
+    assert_eq!(key_of(&other.delivery().await), "new");
+    for token in &tokens {
+        let settled = session.settle(token, complete()).await;
+        assert_eq!(settled, Settled::Settled);
+    }
+    leader.restart().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn law_7_every_settled_is_true_when_nats_is_killed() {
     const JOBS: usize = 3_000;

@@ -26,19 +26,6 @@ async fn a_worker_reconnects_when_its_stream_ends_as_if_all_were_well() {
     worker.drain().await.expect("a clean end");
 }
 
-/// The node that leads a queue's consumer, as any other one says.
-async fn leader_of_consumer(cluster: &NatsCluster, queue: &str) -> String {
-    let context = jetstream::new(cluster.connect().await);
-    eventually_some(SOON, "the consumer has a leader", async || {
-        let stream = context.get_stream(format!("WORK_{queue}")).await.ok()?;
-        let mut consumer: jetstream::consumer::PullConsumer =
-            stream.get_consumer("workers").await.ok()?;
-        let info = consumer.info().await.ok()?;
-        info.cluster.as_ref()?.leader.clone()
-    })
-    .await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn deliveries_go_on_when_the_node_that_leads_the_consumer_restarts() {
     const JOBS: usize = 1_500;

@@ -38,6 +38,19 @@ pub(crate) async fn admin(server: &KeyworkServer) -> Admin {
     QueueAdminClient::new(channel(&server.endpoint()).await)
 }
 
+/// The node that leads a queue's consumer, as any other one says.
+pub(crate) async fn leader_of_consumer(cluster: &NatsCluster, queue: &str) -> String {
+    let context = jetstream::new(cluster.connect().await);
+    eventually_some(SOON, "the consumer has a leader", async || {
+        let stream = context.get_stream(format!("WORK_{queue}")).await.ok()?;
+        let mut consumer: jetstream::consumer::PullConsumer =
+            stream.get_consumer("workers").await.ok()?;
+        let info = consumer.info().await.ok()?;
+        info.cluster.as_ref()?.leader.clone()
+    })
+    .await
+}
+
 /// How many sessions serve a queue, pulls included.
 pub(crate) async fn sessions_of(server: &KeyworkServer, queue: &str) -> u32 {
     let request = proto::GetQueueRequest { name: queue.into() };
