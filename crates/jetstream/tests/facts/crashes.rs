@@ -1,8 +1,10 @@
-//! What one nats-server forgets when it is killed.
+//! What one nats-server forgets when it is killed, and what a new leader makes of deliveries.
 
 use std::time::Duration;
 
-use super::lab::{AT_ONCE, Ack, Lab, jobs};
+use serde_json::Value;
+
+use super::lab::{AT_ONCE, Ack, CONSUMER, Lab, accepted, jobs};
 
 const JOBS: usize = 10;
 
@@ -84,4 +86,24 @@ async fn what_is_stored_at_or_below_the_ack_floor_is_never_delivered() {
         .sequence()
         .unwrap();
     assert_eq!(lab.take().await.sequence, again);
+}
+
+/// Known behaviour that Keywork's wait after a change of leader mends: a delivery is replicated with the time at
+/// which its message was stored, an extension with its own.
+#[tokio::test]
+async fn a_new_leader_takes_a_delivery_that_was_not_extended_for_as_old_as_its_message() {
+    let wait = Duration::from_secs(6);
+    let lab = jobs().ack_wait(wait).of_three().await;
+    lab.submit("extended").await;
+    lab.submit("old").await;
+    tokio::time::sleep(wait + Duration::from_secs(1)).await;
+    lab.submit("new").await;
+    let held = lab.pull(3, wait).await;
+    assert_eq!(held.len(), 3);
+    assert_eq!(lab.ack(&held[0].ack_subject, "+WPI").await, Ack::Yes);
+    let verb = format!("CONSUMER.LEADER.STEPDOWN.{}.{CONSUMER}", lab.stream);
+    accepted(&lab.api(&verb, &Value::Null).await);
+    let again = lab.pull(3, Duration::from_secs(3)).await;
+    let again: Vec<_> = again.iter().map(|d| (&*d.subject, d.count)).collect();
+    assert_eq!(again, [(&*lab.subject("old"), 2)]);
 }
