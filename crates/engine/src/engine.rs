@@ -196,6 +196,7 @@ impl Engine {
     /// Opens the queue of a lease that was given. While nodes come and go one may not know the queue for a
     /// moment, so before the lease's deadline that is not believed at once.
     pub(crate) async fn open_leased(&self, facts: &LeaseFacts) -> Result<Arc<Queue>, OpenError> {
+        self.close_older(facts).await;
         let mut opened = self.open_existing(&facts.queue).await;
         for _ in 0..UNKNOWN_LOOKS {
             if !matches!(opened, Err(OpenError::Unknown(_))) || facts.valid_until <= clock::now() {
@@ -205,6 +206,18 @@ impl Engine {
             opened = self.open_existing(&facts.queue).await;
         }
         opened
+    }
+
+    /// Closes the lease's queue where this server has not heard yet that it was deleted and made anew.
+    pub(crate) async fn close_older(&self, facts: &LeaseFacts) {
+        let open = self.open_already(&facts.queue);
+        let Some(queue) = open.filter(|queue| queue.jobs.incarnation() < facts.incarnation) else {
+            return;
+        };
+        let info = queue.jobs.info().await;
+        if info.is_ok_and(|info| info.incarnation != queue.jobs.incarnation()) {
+            self.close_queue(&queue);
+        }
     }
 
     async fn open_or(&self, name: &QueueName, make: bool) -> Result<Arc<Queue>, OpenError> {

@@ -80,6 +80,11 @@ enum Turn {
 /// # Errors
 /// Why one of its queues cannot be served.
 pub(crate) async fn open(engine: &Engine, hello: Hello) -> Result<OpenedSession, OpenError> {
+    for token in &hello.held {
+        if let Ok(facts) = engine.secret().open_lease(token) {
+            engine.close_older(&facts).await;
+        }
+    }
     let queues = serve(engine, &hello.queues).await?;
     let now = clock::now();
     let id: u64 = rand::random();

@@ -97,6 +97,9 @@ pub(crate) fn start<T>(
     let Some(queue) = engine.open_already(&facts.queue) else {
         return Start::Slow(open_and_settle(engine.clone(), facts, token, settlement));
     };
+    if queue.jobs.incarnation() < facts.incarnation {
+        return Start::Slow(open_and_settle(engine.clone(), facts, token, settlement));
+    }
     if queue.jobs.incarnation() != facts.incarnation {
         return done(token, Outcome::LeaseLost);
     }
