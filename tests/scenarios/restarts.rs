@@ -26,6 +26,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
+use tonic::Code;
 
 use crate::support::{
     Careful, Client, Ledger, SHORT_LEASE, SOON, Session, ack, admin, client,
